@@ -238,6 +238,8 @@ static int host_main(const struct host *host, const struct fabric_config *config
                                   .capture = &plan->capture,
                                   .events_fd = plan->events_fd,
                                   .record_fd = plan->record_fd,
+                                  .calls_fd = plan->calls_fd,
+                                  .replay = plan->replay,
                                   .timeline = plan->timeline.fd < 0 ? NULL : &plan->timeline,
                                   .listen_fd = listen_fd,
                                   .owner_fd = owner_fd,

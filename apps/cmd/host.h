@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "apps/calls/calls.h"
 #include "apps/capture/capture.h"
 #include "apps/fabric/fabric.h"
 #include "apps/daemon/timeline.h"
@@ -45,6 +46,8 @@ struct host_plan {
     const char *fabric;                  /* on several hosts: the fabric's name, the same on all */
     int events_fd;                       /* file of --events; -1: none */
     int record_fd;                       /* file of --record; -1: none */
+    int calls_fd;                        /* file of --compute record:FILE; -1: none */
+    struct calls_file *replay;           /* --compute replay:FILE; NULL: none */
     int starter_fd; /* pipe to a process whose end cancels the start; -1: none */
     struct timeline_plan timeline;
     struct capture_plan capture; /* if its `files` is NULL, there is no capture */

@@ -104,6 +104,63 @@ static bool read_credits(void *into, const char *value, const char **right)
     return strcmp(value, "counter") == 0 && read_set(into, "credit=counter", right);
 }
 
+#define COUNT_PS 250 /* time of an instruction, unless --compute count:NS gives it */
+
+/* Read "SCALE" or "NS", a decimal number above 0, which multiplies @unit_ps. */
+static bool read_factor(const char *text, double unit_ps, double *ret)
+{
+    char *end;
+    double factor = strtod(text, &end);
+
+    *ret = factor * unit_ps;
+    return strspn(text, "0123456789.e-") == strlen(text) && end != text && !*end &&
+           factor >= 1e-6 && factor <= 1e6;
+}
+
+static bool read_compute(void *into, const char *value, const char **right)
+{
+    struct options *options = into;
+    struct emu_compute *compute = &options->compute;
+    const char *colon = strchr(value, ':');
+    size_t length = colon ? (size_t)(colon - value) : strlen(value);
+
+    *right = "none, cpu or cpu:SCALE, such as cpu:0.5, count or count:NS, record:FILE or "
+             "replay:FILE; SCALE and NS are from 1e-6 to 1e6";
+    *compute = (struct emu_compute){.unit_ps = 1000};
+    if (length == 5 && strncmp(value, "count", length) == 0) {
+        compute->mode = EMU_COMPUTE_COUNT;
+        compute->unit_ps = COUNT_PS;
+        return !colon || read_factor(colon + 1, 1000, &compute->unit_ps);
+    }
+    if (length == 3 && strncmp(value, "cpu", length) == 0) {
+        compute->mode = EMU_COMPUTE_CPU;
+        return !colon || read_factor(colon + 1, 1000, &compute->unit_ps);
+    }
+    if (colon && colon[1] && length == 6) {
+        compute->mode = *value == 'r' && strncmp(value, "record", 6) == 0 ? EMU_COMPUTE_RECORD
+                                                                          : EMU_COMPUTE_REPLAY;
+        options->compute_file = colon + 1;
+        return compute->mode == EMU_COMPUTE_RECORD || strncmp(value, "replay", 6) == 0;
+    }
+    compute->mode = EMU_COMPUTE_NONE;
+    return strcmp(value, "none") == 0;
+}
+
+static bool read_call_ns(void *into, const char *value, const char **right)
+{
+    static const struct quantity_form form = {.units = quantity_times,
+                                              .bare = QUANTITY_NS_PS,
+                                              .most = QUANTITY_S_PS};
+    struct options *options = into;
+    uint64_t ps;
+
+    *right = "a time up to 1s, such as 250, 250ns or 1.5us; a number alone is in ns";
+    if (!quantity_read(value, &form, &ps))
+        return false;
+    snprintf(options->call_set, sizeof options->call_set, "call_ps=%llu", (unsigned long long)ps);
+    return read_set(into, options->call_set, right);
+}
+
 static bool read_bound(void *into, const char *value, const char **right)
 {
     return bounds_read(&((struct options *)into)->bounds, value, right);
@@ -189,6 +246,15 @@ static const struct option_row rows[] = {
      .group = OPTIONS_FABRIC},
     {"set", "FIELD=VALUE", "override a field of the profile; may be repeated", read_set,
      .group = OPTIONS_FABRIC},
+    {"compute", "none|cpu[:SCALE]|count[:NS]|record:FILE|replay:FILE",
+     "with --clock virtual: time that the program computes between calls: none (default), SCALE "
+     "times its CPU time, NS (default 0.25) for each instruction, or its CPU time in a run that "
+     "was "
+     "recorded in FILE",
+     read_compute, .group = OPTIONS_COMPUTE},
+    {"call-ns", "TIME",
+     "with --clock virtual: time of each call of the library (default from the profile)",
+     read_call_ns, .group = OPTIONS_COMPUTE},
     {"bound", "NAME=TIME|off", "change a bound on waiting: see below; may be repeated", read_bound,
      .group = OPTIONS_BOUNDS},
     {"provider-name", "NAME",
@@ -545,6 +611,9 @@ static int check_together(const struct options *options, const struct options_co
             return options_usage_error(command->name,
                                        "--bound %s and --set %s cannot be used together",
                                        of_profile[i].name, of_profile[i].field);
+    if (!virtual && (options->given >> row_of("compute") & 1 || *options->call_set))
+        return options_usage_error(command->name, "--%s needs --clock virtual",
+                                   *options->call_set ? "call-ns" : "compute");
     if (virtual && !(command->groups & (OPTIONS_VIRTUAL | OPTIONS_ANY_CLOCK)))
         return options_usage_error(command->name,
                                    "--clock virtual: it must be raw or real; only fabemu run and "
@@ -597,6 +666,7 @@ int options_parse(struct options *ret, const struct options_command *command,
 
     own = own ? own : &none;
     *ret = (struct options){.clock = EMU_CLOCK_RAW,
+                            .compute = {.unit_ps = 1000},
                             .threads = FABRIC_THREADS_AUTO,
                             .seed = 1,
                             .launch = "ssh",

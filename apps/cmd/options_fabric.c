@@ -132,6 +132,7 @@ int options_fabric(struct fabric_config *ret, struct topo_graph **graph,
     char error[1280];
 
     *ret = (struct fabric_config){.clock = options->clock,
+                                  .compute = options->compute,
                                   .threads = options->threads,
                                   .seed = options->seed,
                                   .began_s = time(NULL),

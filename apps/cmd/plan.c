@@ -13,6 +13,7 @@
 #include "apps/base/message.h"
 #include "apps/timeline/timeline.h"
 #include "apps/control/paths.h"
+#include "emu/util/instructions.h"
 
 static int schedule_check(const struct fault_schedule *schedule, const struct fabric_config *config,
                           const char *name, bool notes)
@@ -149,6 +150,34 @@ static int check_name(const char *name)
     return EXIT_FAILURE;
 }
 
+/* Check that the kernel counts instructions, before a program starts. */
+static int check_counter(void)
+{
+    int fd = emu_instructions_open();
+
+    if (fd >= 0) {
+        close(fd);
+        return 0;
+    }
+    print_message("--compute count: the kernel does not count the instructions of programs here "
+                  "(perf_event_open: %s); use cpu",
+                  strerror(-fd));
+    return EXIT_FAILURE;
+}
+
+static int replay_read(struct plan *ret, const char *path)
+{
+    char error[512];
+    int err = calls_read(&ret->replay, path, error, sizeof error);
+
+    if (err) {
+        print_message("--compute: %s", error);
+        return err == -EINVAL ? EXIT_USAGE : EXIT_FAILURE;
+    }
+    ret->host.replay = &ret->replay;
+    return 0;
+}
+
 /* Open all files. They keep their contents until the fabric's process begins to write. */
 static int files_open(struct plan *ret, const struct options *options)
 {
@@ -158,12 +187,17 @@ static int files_open(struct plan *ret, const struct options *options)
         status = file_open(&ret->events, options->events, "events", "--events");
     if (!status)
         status = file_open(&ret->record, options->record, "snapshots", "--record");
+    if (!status && options->compute.mode == EMU_COMPUTE_RECORD)
+        status = file_open(&ret->calls, options->compute_file, "calls", "file for --compute");
+    if (!status && options->compute.mode == EMU_COMPUTE_REPLAY)
+        status = replay_read(ret, options->compute_file);
     if (!status)
         status = timeline_open(&ret->host.timeline, &ret->timeline, options->timeline);
     if (!status && options->capture)
         status = plan_capture(&ret->host.capture, &ret->capture, options);
     ret->host.events_fd = ret->events.fd;
     ret->host.record_fd = ret->record.fd;
+    ret->host.calls_fd = ret->calls.fd;
     ret->host.timeline.fd = ret->timeline.fd;
     return status;
 }
@@ -173,12 +207,14 @@ int plan_make(struct plan *ret, const struct options *options, const struct fabr
 {
     int status = 0;
 
-    *ret = (struct plan){.host = {.mark = mark, .events_fd = -1, .record_fd = -1, .starter_fd = -1},
-                         .web = WEB_NONE,
-                         .report = OUTPUT_NONE,
-                         .events = OUTPUT_NONE,
-                         .record = OUTPUT_NONE,
-                         .timeline = OUTPUT_NONE};
+    *ret = (struct plan){
+        .host = {.mark = mark, .events_fd = -1, .record_fd = -1, .calls_fd = -1, .starter_fd = -1},
+        .web = WEB_NONE,
+        .report = OUTPUT_NONE,
+        .events = OUTPUT_NONE,
+        .record = OUTPUT_NONE,
+        .timeline = OUTPUT_NONE,
+        .calls = OUTPUT_NONE};
     ret->host.timeline = (struct timeline_plan){.fd = -1,
                                                 .most_bytes = options->timeline_most_bytes,
                                                 .from_bytes = options->timeline_from_bytes};
@@ -193,6 +229,8 @@ int plan_make(struct plan *ret, const struct options *options, const struct fabr
         status = plan_schedule(&ret->schedule, options->faults, config, true);
     if (!status && options->faults)
         ret->host.faults = &ret->schedule;
+    if (!status && options->compute.mode == EMU_COMPUTE_COUNT)
+        status = check_counter();
     if (!status)
         status = check_name(config->name);
     if (!status)
@@ -215,6 +253,8 @@ void plan_release(struct plan *plan)
     output_end(&plan->events, !plan->begun);
     output_end(&plan->record, !plan->begun);
     output_end(&plan->timeline, !plan->begun);
+    output_end(&plan->calls, !plan->begun);
+    calls_release(&plan->replay);
     capture_files_close(&plan->capture, !plan->begun);
     free(plan->host.timeline.path);
     plan->host.timeline.path = NULL;

@@ -20,7 +20,8 @@ struct plan {
     struct hosts_plan hosts; /* from --cluster */
     bool web_waits;          /* --web=wait */
     struct web web;          /* from --web: the socket listens, the process is not started yet */
-    struct output report, events, record, timeline;
+    struct output report, events, record, timeline, calls;
+    struct calls_file replay; /* from --compute replay:FILE */
     struct capture_files capture;
     bool begun; /* the fabric has started, so plan_release() keeps the files that were created */
 };

@@ -544,6 +544,25 @@ static void hint_if_unused(struct json_object *report, int status)
                       "which they had attached; " ANOTHER_NETWORK);
 }
 
+/*
+ * Return @status, or EXIT_FAILURE if it is 0 and the program has not made the calls of the
+ * recording (--compute replay:FILE).
+ */
+static int check_replay(struct json_object *report, int status)
+{
+    struct json_object *clock = json_object_object_get(report, "clock");
+    struct json_object *compute = json_object_object_get(clock, "compute");
+    long long differing = emu_json_number(compute, "differing", 0);
+    long long unused = emu_json_number(compute, "unused", 0);
+
+    if (!differing && !unused)
+        return status;
+    print_message("the program is not that of the recording (--compute): %lld processes made other "
+                  "calls, %lld of the recording were missing",
+                  differing, unused);
+    return status ? status : EXIT_FAILURE;
+}
+
 static int finish(struct run *run)
 {
     scratch_remove(run->scratch);
@@ -553,6 +572,7 @@ static int finish(struct run *run)
         status = status ? status : EXIT_FAILURE;
     if (run->host.report) {
         settle_deaths(run, json_object_object_get(run->host.report, "died"));
+        status = check_replay(run->host.report, status);
         complete_report(run, status);
         web_send_report(run->web, run->host.report);
     }
@@ -582,7 +602,7 @@ static const struct options_command run_command = {
              "    fabemu run --topo kary:2,2 -- mpirun -np 4 ./program",
     .groups = OPTIONS_NETWORK | OPTIONS_ANY_CLOCK | OPTIONS_FABRIC | OPTIONS_NAME | OPTIONS_REPORT |
               OPTIONS_FAULTS | OPTIONS_EVENTS | OPTIONS_BOUNDS | OPTIONS_KEEP | OPTIONS_CLUSTER |
-              OPTIONS_LAUNCH | OPTIONS_CAPTURE | OPTIONS_WEB_WAIT | OPTIONS_PROVIDER,
+              OPTIONS_LAUNCH | OPTIONS_CAPTURE | OPTIONS_WEB_WAIT | OPTIONS_PROVIDER | OPTIONS_COMPUTE,
     .command_follows = true,
 };
 

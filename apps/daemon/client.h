@@ -113,6 +113,7 @@ struct daemon {
     /* faults.c; NULL: there has been no fault, and no lost link between hosts */
     struct daemon_faults *faults;
     struct telemetry_serve *telemetry; /* telemetry.c; NULL: nobody has subscribed to it yet */
+    struct daemon_calls *calls;        /* calls.c; NULL: no process has recorded calls */
     struct timeline_serve *timeline;   /* timeline.c; NULL: no timeline is recorded */
     uint64_t began_ps; /* start of the fabric, daemon_now_ps(); 0 on clock virtual */
     /* a file other than `events` and `snapshots` could not be written */
@@ -151,6 +152,21 @@ struct daemon {
         uint64_t starved_ns; /* largest waits_delta.starved_ns */
     } waits;
 };
+
+/* --- calls.c: --compute record:FILE and replay:FILE -------------------------------------- */
+
+/**
+ * daemon_calls_file - return the file that @client's process needs, which the caller closes: to
+ * record its calls, or with its calls to replay. -1: it needs none. Errors, with one line in
+ * @error: -ENOENT, the recording has no such process; -errno.
+ */
+int daemon_calls_file(struct daemon *daemon, const struct client *client, char *error,
+                      size_t error_bytes);
+/** daemon_calls_write - all processes have ended: write the calls of all that have recorded. */
+void daemon_calls_write(struct daemon *daemon);
+/** daemon_calls_unused - number of processes of the recording that no process has replayed. */
+uint32_t daemon_calls_unused(const struct daemon *daemon);
+void daemon_calls_close(struct daemon *daemon);
 
 /* --- client.c: connections ------------------------------------------------------------- */
 

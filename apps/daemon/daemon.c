@@ -345,6 +345,7 @@ static void daemon_close(struct daemon *daemon, const char *why)
     daemon_exiting_report(daemon, true);
     telemetry_serve_close(daemon);
     timeline_serve_close(daemon);
+    daemon_calls_close(daemon);
     daemon_faults_close(daemon);
     procs_thaw(&daemon->frozen); /* this also resumes processes that are no longer attached */
     daemon_waits_close(daemon);
@@ -404,6 +405,7 @@ static void announce_end(struct daemon *daemon)
     daemon_queries_end(daemon);
     await_remote(daemon);
     daemon_exiting_report(daemon, true);
+    daemon_calls_write(daemon);
     report = daemon_report(daemon);
     json_object_object_add(report, "check", audit_json(daemon->fabric, false));
     json_object_object_add(ended, "report", report);

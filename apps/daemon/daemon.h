@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "apps/calls/calls.h"
 #include "apps/capture/capture.h"
 #include "apps/fabric/fabric.h"
 #include "apps/daemon/timeline.h"
@@ -79,6 +80,8 @@ struct daemon_config {
     int events_fd;                          /* file for events; -1: none */
     int record_fd;                          /* file for events and snapshots; -1: none */
     const struct timeline_plan *timeline;   /* --timeline; NULL: none */
+    int calls_fd;                           /* file of --compute record:FILE */
+    struct calls_file *replay;              /* --compute replay:FILE; NULL: none */
     const struct coordinator_config *hosts; /* the other hosts, without `ops`; NULL: none */
 };
 

@@ -212,6 +212,25 @@ void report_network(struct json_object *all, const struct fabric_config *config)
         json_add_text(all, "up", topo_up_name(config->graph->up));
 }
 
+/* Build the summary of how the computing of processes counted in simulated time. */
+static struct json_object *compute(const struct fabric_config *config,
+                                   const struct fabric_totals *totals)
+{
+    static const char *const names[] = {[EMU_COMPUTE_NONE] = "none",
+                                        [EMU_COMPUTE_CPU] = "cpu",
+                                        [EMU_COMPUTE_COUNT] = "count",
+                                        [EMU_COMPUTE_RECORD] = "record",
+                                        [EMU_COMPUTE_REPLAY] = "replay"};
+    struct json_object *all = json_object_new_object();
+
+    json_add_text(all, "mode", names[config->compute.mode]);
+    json_object_object_add(all, "unit_ps", json_object_new_double(config->compute.unit_ps));
+    json_add_number(all, "call_ps", config->profile.call_ps);
+    json_add_number(all, "calls", totals->calls);
+    json_add_number(all, "computed_ns", totals->computed_ns);
+    return json_add_number(all, "differing", totals->differing);
+}
+
 static struct json_object *report_clock(struct fabric *fabric, const struct fabric_config *config,
                                         const struct fabric_totals *totals)
 {
@@ -223,6 +242,7 @@ static struct json_object *report_clock(struct fabric *fabric, const struct fabr
         json_add_number(clock, "simulated_ns", fabric_reached_ps(fabric) / 1000u);
         json_add_number(clock, "late_posts", totals->late_posts);
         json_add_number(clock, "outside_ns", totals->outside_ns);
+        json_object_object_add(clock, "compute", compute(config, totals));
     }
     json_object_object_add(clock, "real_time_factor",
                            json_object_new_double(isfinite(factor) ? factor : 0));
@@ -424,6 +444,19 @@ struct report_profile report_profile(struct json_object *report)
     return ret;
 }
 
+/* Print how computing counted in simulated time. @compute: NULL on other clocks. */
+static void print_compute(FILE *out, struct json_object *compute)
+{
+    if (strcmp(text(compute, "mode"), "none") == 0 || !compute)
+        return;
+    fprintf(out, "\n  computing    %s: %s in all processes, between %s calls",
+            text(compute, "mode"), lasted(compute, "computed_ns").text,
+            counted(compute, "calls").text);
+    if (number(compute, "differing"))
+        fprintf(out, ", NOT REPLAYED: %lld made other calls than those of the recording",
+                number(compute, "differing"));
+}
+
 static void print_fabric(FILE *out, struct json_object *report)
 {
     struct json_object *clock = member(report, "clock");
@@ -446,6 +479,7 @@ static void print_fabric(FILE *out, struct json_object *report)
     if (number(clock, "outside_ns"))
         fprintf(out, ", not exact: processes slept outside the fabric for %s",
                 lasted(clock, "outside_ns").text);
+    print_compute(out, member(clock, "compute"));
     fprintf(out, "\n  processes    %lld attached, %lld at the same time",
             number(processes, "attached"), number(processes, "peak"));
     if (number(processes, "refused"))

@@ -123,6 +123,27 @@ static int node_wanted(const struct fabric_config *config, const struct client *
     return err;
 }
 
+/*
+ * Return the third descriptor for a process that has attached. If that fails, detach it, reply, and
+ * return a negative error below -1.
+ */
+static int calls_or_mcast_buf(struct daemon *daemon, struct client *client,
+                              const struct fabric_attachment *attachment)
+{
+    char error[256];
+    int fd = daemon_calls_file(daemon, client, error, sizeof error);
+
+    if (fd == -1)
+        return attachment->fds.mcast_buf;
+    if (fd < -1) {
+        if (!client->remote)
+            fabric_attachment_close(attachment);
+        daemon_node_free(daemon, client, false);
+        refuse(daemon, client, fd, error);
+    }
+    return fd;
+}
+
 static void request_attach(struct daemon *daemon, struct client *client,
                            struct json_object *request)
 {
@@ -164,6 +185,9 @@ static void request_attach(struct daemon *daemon, struct client *client,
     }
     client->rank = emu_json_number(request, "rank", -1);
     client_attached(daemon, client, &attachment);
+    int third = calls_or_mcast_buf(daemon, client, &attachment);
+    if (third < -1)
+        return;
     uint32_t ranks = ranks_of(daemon, request);
     notify_attached(daemon, ranks);
     fabric_set_pid(daemon->fabric, attachment.node, client->pid);
@@ -187,7 +211,7 @@ static void request_attach(struct daemon *daemon, struct client *client,
     else
         daemon_send_with(daemon, client, reply,
                          (const int[EMU_JSON_FDS]){attachment.fds.memory, attachment.fds.bell,
-                                                   attachment.fds.mcast_buf});
+                                                   third});
 }
 
 void daemon_node_free(struct daemon *daemon, struct client *client, bool dead)
@@ -277,6 +301,9 @@ struct json_object *daemon_report(struct daemon *daemon)
     daemon_hosts_report(daemon, report);
     daemon_faults_report(daemon, report);
     timeline_serve_report(daemon, report);
+    if (daemon->config->replay)
+        json_add_number(json_object_object_get(json_object_object_get(report, "clock"), "compute"),
+                        "unused", daemon_calls_unused(daemon));
     return report;
 }
 

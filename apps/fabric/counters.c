@@ -233,6 +233,7 @@ uint32_t fabric_drawn(const struct fabric *fabric, uint32_t node, struct fabric_
 void fabric_totals_add_hostif(struct fabric_totals *to, const struct emu_hostif *hostif)
 {
     const struct emu_hostif_stats *stats = &hostif->shared->stats;
+    const struct emu_simtime *sim = &hostif->shared->sim;
 
     to->sent += emu_count_read(&hostif->sent);
     to->delivered += emu_count_read(&hostif->delivered);
@@ -240,6 +241,9 @@ void fabric_totals_add_hostif(struct fabric_totals *to, const struct emu_hostif 
     to->dropped_nobody_attached += emu_count_read(&hostif->dead);
     to->late_posts += emu_count_read(&hostif->late_posts);
     to->outside_ns += emu_count_read(&hostif->outside_ns);
+    to->calls += emu_count_read(&sim->calls);
+    to->computed_ns += emu_count_read(&sim->computed_ps) / 1000;
+    to->differing += atomic_load_explicit(&sim->differs, memory_order_relaxed) != 0;
     for (unsigned c = 0; c < EMU_HOSTIF_COLLS; c++) {
         to->in_network[c] += emu_count_read(&stats->in_network[c]);
         for (unsigned w = 0; w < EMU_HOSTIF_REASONS; w++)

@@ -250,6 +250,7 @@ static int hostif_make(struct fabric *fabric, uint32_t node, struct emu_hostif *
         .credits = host.rx->credits,
         .profile = slow ? &slow->profile : host.profile,
         .late_ps_per_byte = slow ? slow->profile.link_ps_per_byte - slow->own->link_ps_per_byte : 0,
+        .compute = fabric->config.compute,
         .mcast_buf = mcast_buf_of(fabric, node),
         .sim_now_ps = fabric_reached_ps(fabric),
     };

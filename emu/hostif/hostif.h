@@ -30,7 +30,7 @@
 #include "emu/packet/seg.h"
 
 #define EMU_HOSTIF_MAGIC   0x656764656d756266u /* "fbumedge" */
-#define EMU_HOSTIF_VERSION 21u                 /* of the region, and of the control protocol */
+#define EMU_HOSTIF_VERSION 22u                 /* of the region, and of the control protocol */
 
 /* Kinds of collectives, and reasons not to run one in the network: FABEMU_COLLS, FABEMU_WHYS. */
 #define EMU_HOSTIF_COLLS   11
@@ -247,7 +247,7 @@ static inline void emu_hostif_sent(struct emu_hostif_shared *shared, uint32_t no
 struct emu_hostif_fds {
     int memory;    /* the region */
     int bell;      /* eventfd that wakes the worker; -1: the worker never sleeps */
-    int mcast_buf; /* shared multicast buffer; -1: none */
+    int mcast_buf; /* shared multicast buffer, or on clock virtual a file of calls; -1: none */
 };
 
 /* The adapter's end. Protected by the adapter's lock. */

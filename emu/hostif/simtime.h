@@ -10,6 +10,9 @@
  * then. So a process that continues after a wait finds all segments that have arrived by its local
  * time, and results do not depend on the speed of the host.
  *
+ * The local time of a process also advances by the time that it computes between two calls of its
+ * library, as `--compute` says (nic/host/base/compute.c).
+ *
  * A running process whose threads all sleep in the kernel, for example in read() or waitpid(), is
  * *outside*: nobody knows how long its call takes. Simulated time then advances as fast as the
  * host's time, so results are not exact. When the process next uses the fabric, it waits once, and
@@ -31,13 +34,34 @@
 
 #define EMU_SIMTIME_CHECK_NS 50000000u /* host time after which emu_hostif_nic_await() returns */
 
+/* How the time that a process computes between two calls of its library is found: --compute. */
+enum emu_compute_mode {
+    EMU_COMPUTE_NONE,   /* computing takes no time */
+    EMU_COMPUTE_CPU,    /* from the thread's CPU time */
+    EMU_COMPUTE_COUNT,  /* from the number of its instructions */
+    EMU_COMPUTE_RECORD, /* as EMU_COMPUTE_CPU, and the process records it */
+    EMU_COMPUTE_REPLAY  /* from a recording */
+};
+
+struct emu_compute {
+    enum emu_compute_mode mode;
+    double unit_ps; /* simulated time of a nanosecond of CPU time, or of an instruction */
+};
+
 /* Part of a host interface. All times are in ps; EMU_NEVER: no limit. */
 struct emu_simtime {
+    /* Written once by the fabric, before the process maps it. */
+    struct emu_compute compute;
+    uint64_t call_ps; /* from the profile: time of each call of the library */
+
     /* Written by the process. */
     alignas(EMU_LINE) _Atomic uint64_t now_ps; /* its local time */
     _Atomic uint64_t until_ps;                 /* when its last wait ends at the latest */
     _Atomic uint32_t begun;                    /* number of waits begun, free-running */
     _Atomic uint32_t ready;                    /* 1: simulated time may begin for this process */
+    _Atomic uint32_t differs;                  /* 1: its calls are not those of the recording */
+    _Atomic uint64_t calls;                    /* calls that post an operation */
+    _Atomic uint64_t computed_ps;              /* time that it has computed */
 
     /* Written by the fabric. */
     alignas(EMU_LINE) _Atomic uint32_t ended; /* number of waits ended; a futex */

@@ -49,7 +49,20 @@ struct field {
           .values = (const char *const[]){__VA_ARGS__, NULL})
 
 /* A property of a configuration, on which the effect of a field depends. */
-enum use { ACKS, NO_ACKS, RAW, TIMES, CABLE_TIMES, XPOINTS, SMALL, INPUTS, UNITS, ADAPTERS, USES };
+enum use {
+    ACKS,
+    NO_ACKS,
+    RAW,
+    TIMES,
+    SIMULATED,
+    CABLE_TIMES,
+    XPOINTS,
+    SMALL,
+    INPUTS,
+    UNITS,
+    ADAPTERS,
+    USES
+};
 
 #define ALL     0u
 #define IN(use) (1u << (use))
@@ -62,6 +75,8 @@ static unsigned uses_of(const struct emu_profile *profile, enum emu_clock_mode m
     unsigned uses = emu_profile_acknowledged(profile) ? IN(ACKS) : IN(NO_ACKS);
 
     uses |= raw ? IN(RAW) : IN(TIMES);
+    if (mode == EMU_CLOCK_VIRTUAL)
+        uses |= IN(SIMULATED);
     /* link-level retry uses cable times for its time-out */
     if (!raw || emu_profile_retries(profile))
         uses |= IN(CABLE_TIMES);
@@ -81,6 +96,7 @@ static const char *const use_names[USES] = {
     [NO_ACKS] = "transport=none",
     [RAW] = "clock raw",
     [TIMES] = "clocks real and virtual, because clock raw has no times",
+    [SIMULATED] = "programs on clock virtual",
     [CABLE_TIMES] = "clocks real and virtual, and for clock raw with link_retry=go_back_n",
     [XPOINTS] = "buffers=xpoint",
     [SMALL] = "buffers=input_xpoint, and for buffers=xpoint on clocks real and virtual",
@@ -99,6 +115,7 @@ static const struct field fields[] = {
     U64(switch_ps, 0, SECOND_PS, IN(CABLE_TIMES)),
     U64(nic_send_ps, 0, SECOND_PS, IN(TIMES)),
     U64(nic_recv_ps, 0, SECOND_PS, IN(TIMES)),
+    U64(call_ps, 0, SECOND_PS, IN(SIMULATED)),
     U64(credit_ps, 0, SECOND_PS, IN(TIMES)),
     U64(bus_ps_per_byte, 0, 1000000, IN(TIMES)),
     U64(host_send_ps, 0, 1000000000, IN(TIMES)),

@@ -112,6 +112,7 @@ struct emu_profile {
     uint64_t switch_ps;        /* delay of a switch, from header in to header out: 90 ns */
     uint64_t nic_send_ps;      /* from post to wire; other segments may overlap with this time */
     uint64_t nic_recv_ps;      /* from wire to memory; other segments may overlap with this time */
+    uint64_t call_ps;          /* clock virtual: time of a call of libfabemu: 0, see nic_send_ps */
     uint64_t credit_ps;        /* from a freed slot to a usable credit at the sender */
     /* fabemu traffic: times of the processors and the memory bus of a node; 0: none */
     uint64_t bus_ps_per_byte; /* least time per byte between memory and adapter */

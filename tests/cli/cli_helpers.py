@@ -3,6 +3,7 @@
 that a script plays, and clients of the control socket."""
 import array
 import concurrent.futures
+import contextlib
 import json
 import os
 import pathlib
@@ -146,6 +147,16 @@ class Client:
             os.close(fd)
         self.fds = []
         self.socket.close()
+
+
+@contextlib.contextmanager
+def busy_host():
+    """Keep a core busy with another process."""
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as other:
+        try:
+            yield
+        finally:
+            other.kill()
 
 
 class FabemuCase(unittest.TestCase):

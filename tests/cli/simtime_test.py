@@ -5,29 +5,15 @@ also on a busy host; the times that fabemu traffic computes; and what is refused
 
    tests/cli/simtime_test.py --fabemu build/fabemu [unittest options]
 """
-import contextlib
 import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 import unittest
 
-from cli_helpers import FabemuCase, build_bugs, main
+from cli_helpers import FabemuCase, build_bugs, busy_host, main
 
 VIRTUAL = ("--clock", "virtual", "--topo", "kary:4,2")
-BUSY = [sys.executable, "-c", "while True: pass"]
-
-
-@contextlib.contextmanager
-def busy_host():
-    """Keep a core busy with another process."""
-    with subprocess.Popen(BUSY) as other:
-        try:
-            yield
-        finally:
-            other.kill()
 
 
 @unittest.skipUnless(shutil.which("mpirun"), "needs Open MPI")

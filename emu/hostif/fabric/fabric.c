@@ -38,6 +38,8 @@ static void hostif_shared_init(struct emu_hostif_shared *shared, const struct em
     shared->simulated = clock->mode == EMU_CLOCK_VIRTUAL;
     atomic_init(&shared->sim.now_ps, hostif->sim_now_ps);
     atomic_init(&shared->sim.reached_ps, hostif->sim_now_ps);
+    shared->sim.compute = hostif->compute;
+    shared->sim.call_ps = hostif->profile->call_ps;
     shared->device_threads = device_threads;
     shared->origin_ns = clock->origin_ns - clock->rebased_ps / 1000u;
     shared->nic_send_ps = hostif->profile->nic_send_ps;

@@ -62,6 +62,7 @@ struct emu_hostif {
     uint32_t serial; /* unique among all host interfaces so far; not 0 */
     int bell;        /* eventfd written by the process; never read */
     const struct emu_profile *profile;
+    struct emu_compute compute;      /* clock virtual: how the process's computing counts */
     uint64_t late_ps_per_byte;       /* delay added by a slow wire: see emu_tx_late_ps() */
     struct emu_mcast_buf *mcast_buf; /* shared multicast buffer of the switch; NULL: none */
     struct emu_credits *credits; /* owned by the switch's emu_rx, and kept for the next process */

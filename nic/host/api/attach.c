@@ -19,6 +19,7 @@
 #include "emu/util/json.h"
 #include "nic/host/api/open.h"
 #include "nic/host/base/base.h"
+#include "nic/host/base/compute.h"
 #include "nic/host/base/lock.h"
 #include "nic/host/control/control.h"
 #include "nic/host/group/break.h"
@@ -265,6 +266,21 @@ int fabemu_set_tclass(struct fabemu *fab, unsigned tclass)
     return 0;
 }
 
+/* On clock virtual the third descriptor is the file of calls: there are no multicast buffers. */
+static int compute_open(struct fabemu *fab, struct emu_hostif_fds *fds, int rank)
+{
+    int calls_fd = fds->mcast_buf, err;
+
+    fds->mcast_buf = -1;
+    fab->sim.compute.rank = rank;
+    err = nic_compute_open(fab, calls_fd);
+    if (err) {
+        fab->hostif.bell = -1; /* the caller still owns it */
+        nic_close(fab);
+    }
+    return err;
+}
+
 static int attach_new(struct fabemu **ret, const char *path)
 {
     struct nic_control *control;
@@ -282,6 +298,8 @@ static int attach_new(struct fabemu **ret, const char *path)
         return err;
     err = nic_open(&fab, &fds, &info);
     close(fds.memory);
+    if (!err && fab->simulated)
+        err = compute_open(fab, &fds, job.rank);
     if (fds.mcast_buf >= 0)
         close(fds.mcast_buf);
     if (err) {
@@ -400,6 +418,7 @@ int fabemu_refused(const char *what)
 
 void fabemu_detach(struct fabemu *fab)
 {
+    static const struct emu_call end = {.kind = EMU_CALL_END};
     uint32_t goodbyes_late;
     bool last;
 
@@ -417,6 +436,9 @@ void fabemu_detach(struct fabemu *fab)
     pthread_mutex_unlock(&registry_lock);
     if (!last)
         return;
+    nic_call_begin(fab, &end);
+    nic_call_end(fab, &end, true);
+    nic_compute_close(fab);
     goodbyes_late = nic_leave(fab, fab->leave_limit_ns);
     nic_lock(fab);
     /* from now on the fabric may deliver segments for a later process of this node */

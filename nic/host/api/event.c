@@ -114,7 +114,7 @@ int fabemu_event_when(struct fabemu_event *event, uint64_t threshold, struct fab
     req->threshold = threshold;
     if (nic_event_check(fab, req))
         return -EINVAL;
-    return nic_post(fab, &nic_op_new(req, NIC_OP_WHEN, FABEMU_ANY_NODE, when_begin)->post);
+    return nic_op_post(fab, nic_op_new(req, NIC_OP_WHEN, FABEMU_ANY_NODE, when_begin));
 }
 
 int fabemu_event_wait(struct fabemu_event *event, uint64_t threshold)

@@ -8,6 +8,7 @@
 #include "emu/util/now.h"
 #include "nic/host/api/announce.h"
 #include "nic/host/base/base.h"
+#include "nic/host/base/compute.h"
 #include "nic/host/base/lock.h"
 #include "nic/host/peer/failure.h"
 #include "nic/host/peer/handshake.h"
@@ -289,7 +290,7 @@ int fabemu_send(struct fabemu_queue *queue, const struct fabemu_dest *dest,
         return nic_fail(-EMSGSIZE, "a message has at most %llu bytes",
                         (unsigned long long)NIC_TRANSFER_MAX);
     op->post.req = req;
-    return nic_post(fab, &op->post);
+    return nic_op_post(fab, op);
 }
 
 /*
@@ -317,6 +318,7 @@ int fabemu_inject(struct fabemu_queue *queue, const struct fabemu_dest *dest, co
     struct fabemu *fab = queue->fab;
     struct fabemu_iov iov = {.base = (void *)(uintptr_t)buf, .bytes = bytes};
     struct nic_send send;
+    struct emu_call call;
     int err = bytes > FABEMU_INJECT_BYTES
                   ? nic_fail(-EINVAL, "at most %d bytes can be injected", FABEMU_INJECT_BYTES)
                   : send_check(queue, dest);
@@ -327,6 +329,8 @@ int fabemu_inject(struct fabemu_queue *queue, const struct fabemu_dest *dest, co
         return err;
     send_prepare(&send, queue, dest, &iov, 1);
     send.op.post.req = NULL;
+    call = nic_op_call(&send.op);
+    nic_call_begin(fab, &call);
     nic_lock(fab);
 
     struct nic_peer *peer = nic_peer(fab, dest->node);
@@ -344,6 +348,7 @@ int fabemu_inject(struct fabemu_queue *queue, const struct fabemu_dest *dest, co
     if (!err)
         nic_op_report(fab, &send.op);
     nic_unlock(fab);
+    nic_call_end(fab, &call, !err);
     return err;
 }
 
@@ -471,7 +476,7 @@ int fabemu_recv_from(struct fabemu_queue *queue, struct fabemu_source from, uint
     struct fabemu *fab = queue->fab;
     int err = receive_prepare_from(queue, from, tag, ignore, iov, iovs, req);
 
-    return err ? err : nic_post(fab, &nic_op_of(req)->post);
+    return err ? err : nic_op_post(fab, nic_op_of(req));
 }
 
 int fabemu_recv_multi(struct fabemu_queue *queue, struct fabemu_source from, uint64_t tag,
@@ -482,6 +487,7 @@ int fabemu_recv_multi(struct fabemu_queue *queue, struct fabemu_source from, uin
     const struct fabemu_iov iov = {.base = multi->base, .bytes = multi->bytes};
     uint64_t incarnation = req->incarnation;
     struct fabemu_message *msg;
+    struct emu_call call;
     bool open = true;
     int err = receive_prepare_from(queue, from, tag, ignore, &iov, 1, req);
 
@@ -494,6 +500,8 @@ int fabemu_recv_multi(struct fabemu_queue *queue, struct fabemu_source from, uin
                         multi->min_bytes);
     recv->next = multi->next;
     recv->min_bytes = multi->min_bytes;
+    call = nic_op_call(&recv->op);
+    nic_call_begin(fab, &call);
     nic_lock(fab);
     __atomic_store_n(&req->status, FABEMU_PENDING, __ATOMIC_RELAXED);
     while (open && (msg = nic_queue_find(queue, from, incarnation, tag, ignore))) {
@@ -504,6 +512,7 @@ int fabemu_recv_multi(struct fabemu_queue *queue, struct fabemu_source from, uin
     if (open)
         receive_wait(fab, recv);
     nic_unlock(fab);
+    nic_call_end(fab, &call, true);
     return 0;
 }
 
@@ -548,16 +557,21 @@ int fabemu_recv_claimed(struct fabemu_queue *queue, struct fabemu_message *claim
                         const struct fabemu_iov *iov, unsigned iovs, struct fabemu_req *req)
 {
     struct fabemu *fab = queue->fab;
+    struct emu_call call;
     int err = receive_prepare(queue, iov, iovs, req);
 
     if (!err && req->after)
         err = nic_fail(-EINVAL, "the receive of a claimed message cannot be armed");
     if (err)
         return err;
+    call = nic_op_call(nic_op_of(req));
+    call.node = EMU_CALL_NO_NODE;
+    nic_call_begin(fab, &call);
     nic_lock(fab);
     __atomic_store_n(&req->status, FABEMU_PENDING, __ATOMIC_RELAXED);
     nic_message_take(fab, claim, nic_recv_of(nic_op_of(req)));
     nic_unlock(fab);
+    nic_call_end(fab, &call, true);
     return 0;
 }
 

@@ -41,7 +41,7 @@ static struct nic_op *memory_op(enum nic_op_kind kind, uint32_t node, uint64_t k
     return op;
 }
 
-/* Check and prepare a put, a get or a batch, which nic_post() then starts. */
+/* Check and prepare a put, a get or a batch, which nic_op_post() then starts. */
 static int transfer_prepare(struct fabemu *fab, enum nic_op_kind kind, uint32_t node, uint64_t key,
                             uint64_t offset, const struct fabemu_iov *iov, unsigned iovs,
                             struct fabemu_req *req, struct nic_op **ret)
@@ -70,7 +70,7 @@ static int transfer_post(struct fabemu *fab, enum nic_op_kind kind, uint32_t nod
         nic_put_of(op)->has_notice = true;
         nic_put_of(op)->notice = *notice;
     }
-    return nic_post(fab, &op->post);
+    return nic_op_post(fab, op);
 }
 
 int fabemu_putv(struct fabemu *fab, uint32_t node, uint64_t key, uint64_t offset,
@@ -110,7 +110,7 @@ int fabemu_batchv(struct fabemu *fab, uint32_t node, uint64_t key, const struct 
     if (!op->bytes || op->bytes % FABEMU_RECORD_UNIT)
         return nic_fail(-EINVAL, "a batch of %llu bytes; it needs whole units of %u bytes",
                         (unsigned long long)op->bytes, FABEMU_RECORD_UNIT);
-    return nic_post(fab, &op->post);
+    return nic_op_post(fab, op);
 }
 
 int fabemu_put(struct fabemu *fab, uint32_t node, uint64_t key, uint64_t offset, const void *src,
@@ -195,7 +195,7 @@ int fabemu_atomic(struct fabemu *fab, const struct fabemu_atomic *what, struct f
         at->operand = atomic_copy(&at->copy[0], at->operand, bytes);
         at->compare = atomic_copy(&at->copy[1], at->compare, bytes);
     }
-    return nic_post(fab, &at->access.op.post);
+    return nic_op_post(fab, &at->access.op);
 }
 
 /*
@@ -222,7 +222,7 @@ static int atomic_batch(struct fabemu *fab, const struct fabemu_atomic *what, si
                                            .type = (uint8_t)what->type,
                                            .strided = 1};
     batch->stride.block = bytes;
-    return nic_post(fab, &batch->access.op.post);
+    return nic_op_post(fab, &batch->access.op);
 }
 
 int fabemu_atomic_array(struct fabemu *fab, const struct fabemu_atomic *what, size_t count,
@@ -233,5 +233,5 @@ int fabemu_atomic_array(struct fabemu *fab, const struct fabemu_atomic *what, si
 
     if (!err && count > fabemu_atomic_most(what->op, what->type))
         return atomic_batch(fab, what, count, req);
-    return err ? err : nic_post(fab, &at->access.op.post);
+    return err ? err : nic_op_post(fab, &at->access.op);
 }

@@ -57,6 +57,7 @@ struct nic_early;
 struct nic_peer;
 struct nic_region;
 struct nic_slot;
+struct nic_tape;
 struct nic_thread;
 
 /* Queue of segments from this process to itself, which bypass the fabric. */
@@ -98,12 +99,28 @@ struct nic_transport {
     bool has_engine; /* link engines provide words, conditionals and broadcast puts */
 };
 
+/* Clock virtual: the time that the program computes (base/compute.c). Only the owner's thread. */
+struct nic_compute {
+    uint64_t left;         /* what the thread had done when its last call ended */
+    int counter;           /* of the thread's instructions; -1: its CPU time counts */
+    uint64_t carried;      /* what the thread has done and does not count yet */
+    uint64_t pending_ns;   /* recording: time that has passed and is not recorded yet */
+    struct nic_tape *tape; /* the calls that are recorded or replayed; NULL: none */
+    bool replays;
+    int rank;                 /* of this process in its MPI job; -1: none */
+    bool polled;              /* the last call was a poll */
+    uint64_t polls, readings; /* since the last call that was recorded or replayed */
+};
+
 /* Clock virtual: how this process's local time advances (progress/simtime.c). */
 struct nic_sim {
     struct fabemu_clock clock; /* the clock that the program sees */
-    pthread_t owner;           /* the thread that sleeps in simulated time, and pays for reads */
-    pthread_mutex_t turn;      /* one thread polls or waits at a time; taken before the lock */
-    _Atomic uint32_t empty;    /* polls in a row that found nothing */
+    pthread_t owner;           /* the thread that sleeps in simulated time, and pays for calls */
+    /* let time pass, and handle segments when they arrive. Lock: not held */
+    void (*pass)(struct fabemu *fab, uint64_t ps);
+    struct nic_compute compute;
+    pthread_mutex_t turn;   /* one thread polls or waits at a time; taken before the lock */
+    _Atomic uint32_t empty; /* polls in a row that found nothing */
 };
 
 struct fabemu {

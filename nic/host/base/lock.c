@@ -7,6 +7,7 @@
 #include "emu/util/now.h"
 #include "nic/host/base/base.h"
 #include "nic/host/base/complete.h"
+#include "nic/host/base/compute.h"
 #include "nic/host/base/local_time.h"
 
 static void nic_clock(struct fabemu *fab)
@@ -89,12 +90,13 @@ bool nic_in_fabric(struct fabemu *fab)
                fab->hostif.up_tail; /* Y1 */
 }
 
-int nic_post(struct fabemu *fab, struct nic_post *post)
+int nic_post(struct fabemu *fab, struct nic_post *post, const struct emu_call *call)
 {
     struct fabemu_req *req = post->req;
     int err = 0;
 
     nic_come_back(fab);
+    nic_call_begin(fab, call);
     nic_lock(fab);
     nic_ready(fab);
     __atomic_store_n(&req->status, FABEMU_PENDING, __ATOMIC_RELAXED);
@@ -105,5 +107,6 @@ int nic_post(struct fabemu *fab, struct nic_post *post)
     if (err)
         __atomic_store_n(&req->status, err, __ATOMIC_RELAXED);
     nic_unlock(fab);
+    nic_call_end(fab, call, !err);
     return err;
 }

@@ -5,6 +5,7 @@
 
 #include "nic/host/base/adapter.h"
 
+struct emu_call;
 struct nic_post;
 
 void nic_lock(struct fabemu *fab);
@@ -29,8 +30,9 @@ bool nic_in_fabric(struct fabemu *fab);
  * error is returned and becomes the request's status, and the callback done() is not called. If the
  * request names an event, the operation is armed and 0 is returned. It starts when the event
  * reaches the threshold, or at once if the event has already reached it. An error of post->begin()
- * then completes the request. Takes the lock.
+ * then completes the request. Takes the lock. @call: describes the operation for
+ * nic_call_begin().
  */
-int nic_post(struct fabemu *fab, struct nic_post *post);
+int nic_post(struct fabemu *fab, struct nic_post *post, const struct emu_call *call);
 
 #endif

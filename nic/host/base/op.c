@@ -156,6 +156,33 @@ struct nic_op *nic_op_new(struct fabemu_req *req, enum nic_op_kind kind, uint32_
     return op;
 }
 
+struct emu_call nic_op_call(const struct nic_op *op)
+{
+    static const enum emu_call_kind kinds[NIC_OP_KINDS] = {
+        [NIC_OP_SEND] = EMU_CALL_SEND,
+        [NIC_OP_RECV] = EMU_CALL_RECEIVE,
+        [NIC_OP_PUT] = EMU_CALL_PUT,
+        [NIC_OP_GET] = EMU_CALL_GET,
+        [NIC_OP_ATOMIC] = EMU_CALL_ATOMIC,
+        [NIC_OP_BATCH] = EMU_CALL_BATCH,
+        [NIC_OP_WHEN] = EMU_CALL_EVENT,
+        [NIC_OP_NOTICE] = EMU_CALL_NOTICE,
+        [NIC_OP_SET] = EMU_CALL_SET,
+        [NIC_OP_TEST] = EMU_CALL_TEST,
+        [NIC_OP_BROADCAST] = EMU_CALL_BROADCAST_PUT,
+    };
+
+    static_assert(FABEMU_ANY_NODE == EMU_CALL_NO_NODE, "same value");
+    return (struct emu_call){.kind = kinds[op->kind], .node = op->node, .bytes = op->bytes};
+}
+
+int nic_op_post(struct fabemu *fab, struct nic_op *op)
+{
+    const struct emu_call call = nic_op_call(op);
+
+    return nic_post(fab, &op->post, &call);
+}
+
 struct nic_serve *nic_op_serve(struct fabemu *fab, uint8_t kind, uint32_t node)
 {
     struct nic_serve *serve;

@@ -10,6 +10,7 @@
 #ifndef NIC_OP_H
 #define NIC_OP_H
 
+#include "emu/hostif/calls.h"
 #include "emu/util/now.h"
 #include "nic/host/base/complete.h"
 
@@ -148,6 +149,10 @@ struct nic_op *nic_op_find(struct fabemu *fab, uint32_t id, uint32_t node);
  * request, or free it if it serves a peer.
  */
 void nic_op_end(struct fabemu *fab, struct nic_op *op, int status);
+/** nic_op_post - nic_post() for an operation. Lock: not held. */
+int nic_op_post(struct fabemu *fab, struct nic_op *op);
+/** nic_op_call - describe an operation for nic_call_begin(). Lock: none. */
+struct emu_call nic_op_call(const struct nic_op *op);
 /** nic_op_report - report the completed message of @op to the fabric if it is watched. */
 void nic_op_report(const struct fabemu *fab, const struct nic_op *op);
 /**

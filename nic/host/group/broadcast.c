@@ -217,5 +217,5 @@ int fabemu_broadcast_put(struct fabemu_group *g, uint64_t key, uint64_t offset, 
     put->group = g;
     put->key = key;
     put->offset = offset;
-    return nic_post(g->fab, &put->op.post);
+    return nic_op_post(g->fab, &put->op);
 }

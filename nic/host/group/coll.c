@@ -39,9 +39,23 @@ static int coll_begin(struct fabemu *fab, struct nic_post *post)
     return 0;
 }
 
+static struct emu_call coll_call(const struct nic_coll *c)
+{
+    static const enum emu_call_kind kinds[] = {[EMU_BARRIER] = EMU_CALL_BARRIER,
+                                               [EMU_MULTICAST] = EMU_CALL_BROADCAST,
+                                               [EMU_REDUCE] = EMU_CALL_REDUCE,
+                                               [EMU_ALLREDUCE] = EMU_CALL_ALLREDUCE};
+    bool rooted = c->kind == EMU_MULTICAST || c->kind == EMU_REDUCE;
+
+    return (struct emu_call){.kind = kinds[c->kind],
+                             .node = rooted ? c->root : EMU_CALL_NO_NODE,
+                             .bytes = c->bytes};
+}
+
 static int coll_post(struct fabemu_group *g, struct fabemu_req *req, const struct nic_coll *init)
 {
     struct nic_coll *c = (struct nic_coll *)(void *)req->opaque;
+    const struct emu_call call = coll_call(init);
 
     if (nic_is_defunct(g->fab))
         return nic_fail_defunct();
@@ -52,7 +66,7 @@ static int coll_post(struct fabemu_group *g, struct fabemu_req *req, const struc
     c->post.begin = coll_begin;
     c->group = g;
     c->segs = c->kind == EMU_BARRIER ? 1 : (c->bytes + c->step - 1) / c->step;
-    return nic_post(g->fab, &c->post);
+    return nic_post(g->fab, &c->post, &call);
 }
 
 int fabemu_barrier(struct fabemu_group *group, struct fabemu_req *req)

@@ -200,7 +200,7 @@ int fabemu_group_set(struct fabemu_group *g, uint32_t word, uint64_t value, stru
     set->group = g;
     set->word = word;
     set->value = value;
-    err = nic_post(g->fab, &set->op.post);
+    err = nic_op_post(g->fab, &set->op);
     return err ? err : now.status;
 }
 
@@ -244,7 +244,7 @@ int fabemu_group_test(struct fabemu_group *g, uint32_t word, uint64_t value, uns
     condition->value = value;
     condition->test = how & FABEMU_TEST_REACHED ? EMU_TEST_REACHED : EMU_TEST_EQUAL;
     condition->until = how & FABEMU_TEST_UNTIL;
-    return nic_post(g->fab, &condition->op.post);
+    return nic_op_post(g->fab, &condition->op);
 }
 
 uint32_t nic_word_again(struct fabemu *fab)

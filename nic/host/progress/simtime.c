@@ -2,7 +2,8 @@
 /*
  * simtime.c - clock virtual: how the local time of this process advances.
  *
- * A poll that finds nothing takes NIC_SIM_POLL_PS, and reading the clock takes NIC_SIM_READ_PS. A
+ * A poll takes the time of a call (base/compute.c), and if it finds nothing, at least
+ * NIC_SIM_POLL_PS. Reading the clock takes NIC_SIM_READ_PS. So time advances in each loop. A
  * process that polls twice without success, and does nothing else in between, waits for its next
  * segment. The wait has a limit that grows with each further poll, because a program may poll a
  * limited number of times before it does something for which others wait. These rules use only the
@@ -14,6 +15,7 @@
 #include <string.h>
 
 #include "emu/util/clock.h"
+#include "nic/host/base/compute.h"
 #include "nic/host/base/local_time.h"
 
 #define NIC_SIM_POLL_PS  50000u
@@ -55,6 +57,7 @@ static uint64_t limit_ps(const struct fabemu *fab, uint32_t waits)
 
 static uint32_t poll_in_turn(struct fabemu *fab)
 {
+    uint64_t call_ps = fab->hostif.shared->sim.call_ps;
     uint32_t moved, empty;
 
     await_present(fab);
@@ -62,24 +65,29 @@ static uint32_t poll_in_turn(struct fabemu *fab)
     if (!moved) {
         empty = count_empty(fab);
         if (!empty) {
-            nic_spend(fab, NIC_SIM_POLL_PS);
+            nic_spend(fab, call_ps > NIC_SIM_POLL_PS ? call_ps : NIC_SIM_POLL_PS);
             return 0;
         }
         nic_await(fab, limit_ps(fab, empty - 1));
         moved = nic_poll(fab);
     }
-    if (moved)
+    if (moved) {
         reset_empty(fab);
+        nic_spend(fab, call_ps);
+    }
     return moved;
 }
 
 uint32_t nic_sim_poll(struct fabemu *fab)
 {
+    static const struct emu_call call = {.kind = EMU_CALL_POLL};
     uint32_t moved;
 
+    nic_call_begin(fab, &call);
     pthread_mutex_lock(&fab->sim.turn);
     moved = poll_in_turn(fab);
     pthread_mutex_unlock(&fab->sim.turn);
+    nic_call_end(fab, &call, false);
     return moved;
 }
 
@@ -90,11 +98,7 @@ void nic_sim_pause(struct fabemu *fab)
     pthread_mutex_unlock(&fab->sim.turn);
 }
 
-/* Z8 pairs with Z7. */
-static bool has_begun(const struct fabemu *fab)
-{
-    return atomic_load_explicit(&fab->hostif.shared->sim.base_ns, memory_order_acquire); /* Z8 */
-}
+static const struct emu_call clock_call = {.kind = EMU_CALL_CLOCK};
 
 void fabemu_await_time(struct fabemu *fab)
 {
@@ -102,19 +106,15 @@ void fabemu_await_time(struct fabemu *fab)
         return;
     nic_ready(fab);
     pthread_mutex_lock(&fab->sim.turn);
-    while (!has_begun(fab) && !nic_is_defunct(fab))
+    while (!nic_sim_has_begun(fab) && !nic_is_defunct(fab))
         nic_await(fab, nic_local_ps(fab));
     pthread_mutex_unlock(&fab->sim.turn);
+    nic_call_end(fab, &clock_call, false);
 }
 
 /* --- the clocks of the program ------------------------------------------------------ */
 
 /* Other threads run when the host lets them, so they must not advance the local time. */
-static bool is_owner(const struct fabemu *fab)
-{
-    return pthread_equal(pthread_self(), fab->sim.owner);
-}
-
 static bool read_clock(void *ctx, clockid_t id, struct timespec *ret)
 {
     struct fabemu *fab = ctx;
@@ -122,45 +122,54 @@ static bool read_clock(void *ctx, clockid_t id, struct timespec *ret)
     bool real = id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE || id == CLOCK_TAI;
     uint64_t ns;
 
-    if (nic_is_defunct(fab) || !has_begun(fab))
+    if (nic_is_defunct(fab) || !nic_sim_has_begun(fab))
         return false;
     nic_come_back(fab);
-    if (is_owner(fab)) {
+    nic_call_begin(fab, &clock_call);
+    if (nic_sim_is_owner(fab)) {
         nic_spend(fab, NIC_SIM_READ_PS);
         reset_empty(fab);
     }
     ns = nic_local_ps(fab) / 1000 + atomic_load_explicit(real ? &sim->base_real_ns : &sim->base_ns,
                                                          memory_order_relaxed); /* after Z8 */
     *ret = (struct timespec){(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+    nic_call_end(fab, &clock_call, false);
     return true;
 }
 
-/* Return the local time after @ns, but at most the last simulated time. */
-static uint64_t later_ps(const struct fabemu *fab, uint64_t ns)
+/* Return the local time after @ps, but at most the last simulated time. */
+static uint64_t later_ps(const struct fabemu *fab, uint64_t ps)
 {
     uint64_t now_ps = nic_local_ps(fab);
 
-    return now_ps < EMU_LAST_PS && ns < (EMU_LAST_PS - now_ps) / 1000 ? now_ps + ns * 1000
-                                                                      : EMU_LAST_PS;
+    return now_ps < EMU_LAST_PS && ps < EMU_LAST_PS - now_ps ? now_ps + ps : EMU_LAST_PS;
 }
 
-/* While the program sleeps, the adapter handles segments when they arrive. */
-static bool sleep_simulated(void *ctx, uint64_t ns)
+/* Let time pass. The adapter handles segments when they arrive. */
+static void pass(struct fabemu *fab, uint64_t ps)
 {
-    struct fabemu *fab = ctx;
     uint64_t until_ps;
 
-    if (nic_is_defunct(fab) || !has_begun(fab) || !is_owner(fab))
-        return false;
     reset_empty(fab);
     pthread_mutex_lock(&fab->sim.turn);
     await_present(fab);
-    until_ps = later_ps(fab, ns);
+    until_ps = later_ps(fab, ps);
     while (nic_local_ps(fab) < until_ps && !nic_is_defunct(fab)) {
         nic_await(fab, until_ps);
         nic_poll(fab);
     }
     pthread_mutex_unlock(&fab->sim.turn);
+}
+
+static bool sleep_simulated(void *ctx, uint64_t ns)
+{
+    struct fabemu *fab = ctx;
+
+    if (nic_is_defunct(fab) || !nic_sim_has_begun(fab) || !nic_sim_is_owner(fab))
+        return false;
+    nic_call_begin(fab, &clock_call);
+    pass(fab, ns < EMU_LAST_PS / 1000 ? ns * 1000 : EMU_LAST_PS);
+    nic_call_end(fab, &clock_call, false);
     return true;
 }
 
@@ -181,6 +190,7 @@ void nic_sim_begin(struct fabemu *fab)
         return;
     pthread_mutex_init(&fab->sim.turn, NULL);
     fab->sim.owner = pthread_self();
+    fab->sim.pass = pass;
     fab->sim.clock = (struct fabemu_clock){read_clock, sleep_simulated, fab};
     follow(&fab->sim.clock);
 }

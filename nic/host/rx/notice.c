@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "nic/host/base/base.h"
+#include "nic/host/base/compute.h"
 #include "nic/host/base/lock.h"
 
 static struct fabemu_queue *notice_queue(const struct fabemu *fab, uint16_t id)
@@ -95,6 +96,7 @@ static void notice_take(struct fabemu_queue *queue, struct nic_op *op)
 int fabemu_recv_notice(struct fabemu_queue *queue, struct fabemu_req *req)
 {
     struct fabemu *fab = queue->fab;
+    struct emu_call call;
     struct nic_op *op;
 
     if (nic_is_defunct(fab))
@@ -106,6 +108,8 @@ int fabemu_recv_notice(struct fabemu_queue *queue, struct fabemu_req *req)
     op = nic_op_new(req, NIC_OP_NOTICE, FABEMU_ANY_NODE, NULL);
     op->state = NIC_OP_POSTED;
     nic_recv_of(op)->queue = queue; /* fabemu_cancel() reads it */
+    call = nic_op_call(op);
+    nic_call_begin(fab, &call);
     nic_lock(fab);
     __atomic_store_n(&req->status, FABEMU_PENDING, __ATOMIC_RELAXED);
     queue->takes_notices = true;
@@ -114,5 +118,6 @@ int fabemu_recv_notice(struct fabemu_queue *queue, struct fabemu_req *req)
     else
         notice_take(queue, op);
     nic_unlock(fab);
+    nic_call_end(fab, &call, true);
     return 0;
 }

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * calls.h - files with the calls of processes in simulated time (`--compute record:FILE`).
+ *
+ * A file begins with a line of JSON: `calls` is the version of the format, `origin` says where the
+ * file comes from, and `processes` is a list with the `rank`, the number of `calls` and the number
+ * of `bytes` of each process, and whether it `ended` well. The calls of the processes follow, in
+ * the order of the list (emu/hostif/calls.h). The last call of a process that ended well is
+ * EMU_CALL_END.
+ */
+#ifndef APPS_CALLS_H
+#define APPS_CALLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct json_object;
+
+/* The calls of a process. */
+struct calls_part {
+    int64_t rank; /* of the process in its MPI job, or its node */
+    const uint8_t *data;
+    size_t bytes;
+    bool used; /* a process replays it */
+};
+
+struct calls_file {
+    char *text; /* the whole file */
+    struct calls_part *part;
+    size_t parts;
+};
+
+/** calls_check - count the posts of a part. Returns whether it is valid, and ended well. */
+bool calls_check(const uint8_t *data, size_t bytes, uint64_t *calls);
+
+/**
+ * calls_read - read and check a file. Errors, with one line in @error: -EINVAL, it is no file of
+ * calls, or not complete; those of open() and read(); -ENOMEM.
+ */
+int calls_read(struct calls_file *ret, const char *path, char *error, size_t error_bytes);
+void calls_release(struct calls_file *file);
+
+/** calls_write - write a file. Takes @origin. @part: @parts processes. Errors: those of write(). */
+int calls_write(int fd, struct json_object *origin, const struct calls_part *part, size_t parts);
+
+#endif

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * calls.h - the calls of a process in simulated time, and how a recording stores them
+ * (`--compute record:FILE`).
+ *
+ * A recording has the *posts* of a process: calls that begin an operation. How often a process
+ * polls depends on the network, so polls and readings of the clock are stored only if the process
+ * has computed before. Their size is the number of calls of their kind since the last stored call,
+ * where polls without a pause count as one. A replay may skip them.
+ *
+ * A call is stored as a byte with its kind, and numbers of 7 bits per byte, the lowest first; a
+ * byte with bit 7 is not the last one of its number. The numbers are 1 + its node (0: none) and its
+ * size in bytes, unless bit 7 of the kind says that both are those of the last call of this kind,
+ * and the time computed before the call in ns.
+ */
+#ifndef EMU_CALLS_H
+#define EMU_CALLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The numbers are stored in recordings, so add new kinds at the end. */
+enum emu_call_kind {
+    EMU_CALL_END,   /* the process detaches */
+    EMU_CALL_POLL,  /* looks for segments */
+    EMU_CALL_CLOCK, /* reads the clock, or sleeps */
+    EMU_CALL_SEND,
+    EMU_CALL_RECEIVE,
+    EMU_CALL_PUT,
+    EMU_CALL_GET,
+    EMU_CALL_ATOMIC,
+    EMU_CALL_BATCH,
+    EMU_CALL_EVENT, /* waits for a count of events */
+    EMU_CALL_NOTICE,
+    EMU_CALL_SET, /* sets a word of a group */
+    EMU_CALL_TEST,
+    EMU_CALL_BROADCAST_PUT,
+    EMU_CALL_BARRIER,
+    EMU_CALL_BROADCAST,
+    EMU_CALL_REDUCE,
+    EMU_CALL_ALLREDUCE,
+    EMU_CALL_KINDS
+};
+
+#define EMU_CALL_NO_NODE UINT32_MAX
+#define EMU_CALL_BYTES   26 /* most bytes of a stored call */
+
+struct emu_call {
+    enum emu_call_kind kind;
+    uint32_t node; /* the peer, or the root of a collective; EMU_CALL_NO_NODE: none, or any */
+    uint64_t bytes;
+    uint64_t ns; /* time computed before the call */
+};
+
+/* The last call of each kind. All zeros at the beginning of a recording. */
+struct emu_calls {
+    struct emu_call last[EMU_CALL_KINDS];
+};
+
+/** emu_call_is_soft - return whether a replay may skip the call. Pure. */
+static inline bool emu_call_is_soft(enum emu_call_kind kind)
+{
+    return kind == EMU_CALL_POLL || kind == EMU_CALL_CLOCK;
+}
+
+/** emu_call_put - store @call in @ret, which has EMU_CALL_BYTES. Returns its size. */
+size_t emu_call_put(struct emu_calls *calls, const struct emu_call *call, uint8_t *ret);
+
+/**
+ * emu_call_get - read a call from @bytes bytes at @from. Returns its size; 0: there is no valid
+ * call.
+ */
+size_t emu_call_get(struct emu_calls *calls, const uint8_t *from, size_t bytes,
+                    struct emu_call *ret);
+
+/** emu_call_text - describe @call for the user: "a send of 8 bytes to node 2". */
+void emu_call_text(const struct emu_call *call, char *text, size_t bytes);
+
+#endif

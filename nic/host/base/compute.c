@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * compute.c - clock virtual: how the local time of this process advances between two calls of this
+ * library, and by each call.
+ *
+ * Measured is what the thread does between the end of one call and the beginning of the next: the
+ * program, MPI and libfabric, but not this library. Reading the CPU time is a system call, of about
+ * 0.2 us; there are two for each call.
+ *
+ * A program that waits polls, and what it does between two polls is no computing. So less than
+ * WAITING between two polls does not count. Before other polls and readings of the clock, less than
+ * LEAST counts only at a later call, so that loops of such calls do not make many records.
+ *
+ * Of a long time of computing, the library handles segments that arrive only after ALONE_NS, as its
+ * own thread does on other clocks (progress/thread.c).
+ */
+#include "nic/host/base/compute.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "emu/util/count.h"
+#include "emu/util/instructions.h"
+#include "emu/util/now.h"
+#include "nic/host/base/base.h"
+#include "nic/host/base/local_time.h"
+#include "nic/host/base/tape.h"
+
+#define LEAST    2000u  /* ns of CPU time, or instructions */
+#define WAITING  20000u /* the same */
+#define ALONE_NS UINT64_C(10000000)
+
+static const struct emu_compute *compute_of(const struct fabemu *fab)
+{
+    return &fab->hostif.shared->sim.compute;
+}
+
+static bool measures(const struct fabemu *fab)
+{
+    return compute_of(fab)->mode != EMU_COMPUTE_NONE && compute_of(fab)->mode != EMU_COMPUTE_REPLAY;
+}
+
+static bool records(const struct fabemu *fab)
+{
+    return fab->sim.compute.tape && !fab->sim.compute.replays;
+}
+
+/* Let @ns pass, in which the program has computed. */
+static void pass(struct fabemu *fab, uint64_t ns)
+{
+    struct emu_simtime *sim = &fab->hostif.shared->sim;
+    uint64_t alone_ns = ns < ALONE_NS ? ns : ALONE_NS;
+
+    if (!ns)
+        return;
+    emu_count(&sim->computed_ps, ns * 1000);
+    nic_spend(fab, alone_ns * 1000);
+    if (ns > alone_ns)
+        fab->sim.pass(fab, (ns - alone_ns) * 1000);
+}
+
+/* Return what this thread has done so far, in units of emu_compute.unit_ps. */
+static uint64_t work(const struct nic_compute *c)
+{
+    uint64_t count;
+
+    if (c->counter < 0)
+        return emu_time_ns(CLOCK_THREAD_CPUTIME_ID);
+    return read(c->counter, &count, sizeof count) == sizeof count ? count : c->left;
+}
+
+/* A poll that follows another one: the program waits. */
+static bool waits(const struct nic_compute *c, const struct emu_call *call)
+{
+    return call->kind == EMU_CALL_POLL && c->polled;
+}
+
+/* The number of polls, without those that wait, or of readings since the last call on the tape. */
+static uint64_t *since_last(struct nic_compute *c, const struct emu_call *call)
+{
+    return call->kind == EMU_CALL_POLL ? &c->polls : &c->readings;
+}
+
+static void count_soft(struct nic_compute *c, const struct emu_call *call)
+{
+    if (emu_call_is_soft(call->kind) && !waits(c, call))
+        ++*since_last(c, call);
+}
+
+static void was_on_tape(struct nic_compute *c)
+{
+    c->polls = c->readings = 0;
+}
+
+/* Record that the program has computed before a poll or a reading of the clock. */
+static void record_soft(struct nic_compute *c, const struct emu_call *call)
+{
+    const struct emu_call done = {.kind = call->kind,
+                                  .bytes = *since_last(c, call) - 1,
+                                  .ns = c->pending_ns};
+
+    nic_tape_put(c->tape, &done);
+    c->pending_ns = 0;
+    was_on_tape(c);
+}
+
+/* Measure the time computed before @call. Returns how much of it passes now. */
+static uint64_t measured_ns(struct fabemu *fab, const struct emu_call *call)
+{
+    struct nic_compute *c = &fab->sim.compute;
+    uint64_t now = work(c), done = now - c->left, ns;
+
+    c->left = now;
+    if (waits(c, call) && done < WAITING)
+        return 0;
+    c->carried += done;
+    if (emu_call_is_soft(call->kind) && c->carried < LEAST)
+        return 0;
+    ns = (uint64_t)((double)c->carried * compute_of(fab)->unit_ps / 1000);
+    c->carried = 0;
+    if (!records(fab))
+        return ns;
+    c->pending_ns += ns;
+    if (emu_call_is_soft(call->kind) && !waits(c, call))
+        record_soft(c, call);
+    return ns;
+}
+
+/* --- replay -------------------------------------------------------------------------- */
+
+/* The program makes @call, which is not the next one of the recording. */
+static void differ(struct fabemu *fab, const struct emu_call *call)
+{
+    struct nic_compute *c = &fab->sim.compute;
+    struct emu_simtime *sim = &fab->hostif.shared->sim;
+    char recorded[96], made[96], rank[32];
+
+    emu_call_text(nic_tape_next(c->tape), recorded, sizeof recorded);
+    emu_call_text(call, made, sizeof made);
+    if (c->rank >= 0)
+        snprintf(rank, sizeof rank, "rank %d", c->rank);
+    else
+        snprintf(rank, sizeof rank, "node %u", fab->info.node);
+    fprintf(stderr,
+            "fabemu: %s, call %llu: the recording has %s, the program made %s; from here on its "
+            "computing takes no time\n",
+            rank, (unsigned long long)emu_count_read(&sim->calls) + 1, recorded, made);
+    atomic_store_explicit(&sim->differs, 1, memory_order_relaxed);
+    nic_tape_close(c->tape);
+    c->tape = NULL;
+}
+
+/*
+ * Return the recorded time before @call. A poll that follows another one has none: it waits. Before
+ * a post, also the times of polls and readings of the clock that the program did not make here.
+ */
+static uint64_t replayed_ns(struct fabemu *fab, const struct emu_call *call)
+{
+    struct nic_compute *c = &fab->sim.compute;
+    struct emu_call *next = nic_tape_next(c->tape);
+    uint64_t ns = 0;
+
+    if (emu_call_is_soft(call->kind)) {
+        if (next->kind != call->kind || waits(c, call) || *since_last(c, call) <= next->bytes)
+            return 0;
+        ns = next->ns;
+        nic_tape_skip(c->tape);
+        was_on_tape(c);
+        return ns;
+    }
+    for (; emu_call_is_soft(next->kind); nic_tape_skip(c->tape))
+        ns += next->ns;
+    ns += next->ns;
+    next->ns = 0; /* if the call fails, and the program tries again */
+    if (next->kind != call->kind || next->node != call->node || next->bytes != call->bytes)
+        differ(fab, call);
+    return ns;
+}
+
+/* --- calls --------------------------------------------------------------------------- */
+
+void nic_call_begin(struct fabemu *fab, const struct emu_call *call)
+{
+    uint64_t ns = 0;
+
+    if (!nic_sim_is_owner(fab) || nic_is_defunct(fab))
+        return;
+    count_soft(&fab->sim.compute, call);
+    if (fab->sim.compute.tape && fab->sim.compute.replays)
+        ns = replayed_ns(fab, call);
+    if (!nic_sim_has_begun(fab))
+        return;
+    if (measures(fab))
+        ns = measured_ns(fab, call);
+    pass(fab, ns);
+    if (!emu_call_is_soft(call->kind))
+        nic_spend(fab, fab->hostif.shared->sim.call_ps);
+}
+
+/* The program has posted @call: record it, or go on to the next one of the recording. */
+static void posted_one(struct fabemu *fab, const struct emu_call *call)
+{
+    struct nic_compute *c = &fab->sim.compute;
+    struct emu_call done = *call;
+
+    if (call->kind != EMU_CALL_END)
+        emu_count(&fab->hostif.shared->sim.calls, 1);
+    if (!c->tape)
+        return;
+    was_on_tape(c);
+    if (c->replays) {
+        nic_tape_skip(c->tape);
+        return;
+    }
+    done.ns = c->pending_ns;
+    c->pending_ns = 0;
+    nic_tape_put(c->tape, &done);
+}
+
+void nic_call_end(struct fabemu *fab, const struct emu_call *call, bool posted)
+{
+    struct nic_compute *c = &fab->sim.compute;
+
+    if (!nic_sim_is_owner(fab) || nic_is_defunct(fab))
+        return;
+    c->polled = call->kind == EMU_CALL_POLL;
+    if (posted)
+        posted_one(fab, call);
+    if (measures(fab))
+        c->left = work(c);
+}
+
+/* --- begin and end ------------------------------------------------------------------- */
+
+int nic_compute_open(struct fabemu *fab, int calls_fd)
+{
+    enum emu_compute_mode mode = fab->simulated ? compute_of(fab)->mode : EMU_COMPUTE_NONE;
+    struct nic_compute *c = &fab->sim.compute;
+
+    c->replays = mode == EMU_COMPUTE_REPLAY;
+    c->counter = mode == EMU_COMPUTE_COUNT ? emu_instructions_open() : -1;
+    if (c->counter < -1)
+        return c->counter;
+    if (mode == EMU_COMPUTE_RECORD || mode == EMU_COMPUTE_REPLAY)
+        return nic_tape_open(&c->tape, calls_fd, c->replays);
+    return 0;
+}
+
+void nic_compute_close(struct fabemu *fab)
+{
+    struct nic_compute *c = &fab->sim.compute;
+
+    nic_tape_close(c->tape);
+    c->tape = NULL;
+    if (fab->simulated && c->counter >= 0)
+        close(c->counter);
+    c->counter = -1;
+}

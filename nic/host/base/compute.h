@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * compute.h - clock virtual: account for the time that the program computes between two calls of
+ * this library (`--compute`), and for the fixed time of each call (`--call-ns`).
+ *
+ * Each call of the program begins with nic_call_begin() and ends with nic_call_end(). Only calls of
+ * the thread that has attached count. On other clocks these functions do nothing.
+ */
+#ifndef NIC_COMPUTE_H
+#define NIC_COMPUTE_H
+
+#include "emu/hostif/calls.h"
+#include "nic/host/base/adapter.h"
+
+/** nic_sim_has_begun - return whether simulated time has begun. Z8 pairs with Z7. */
+static inline bool nic_sim_has_begun(const struct fabemu *fab)
+{
+    return atomic_load_explicit(&fab->hostif.shared->sim.base_ns, memory_order_acquire); /* Z8 */
+}
+
+/** nic_sim_is_owner - return whether the calling thread is the one whose calls take time. */
+static inline bool nic_sim_is_owner(const struct fabemu *fab)
+{
+    return fab->simulated && pthread_equal(pthread_self(), fab->sim.owner);
+}
+
+/**
+ * nic_compute_open - prepare for the way in which the fabric counts computing. @calls_fd: a file
+ * for calls, which this function takes over; -1: none. Errors: those of nic_tape_open().
+ */
+int nic_compute_open(struct fabemu *fab, int calls_fd);
+/** nic_compute_close - the process detaches: no call follows. */
+void nic_compute_close(struct fabemu *fab);
+
+/**
+ * nic_call_begin - the program calls: let the time pass that it has computed and, if the call posts
+ * an operation, the time of the call. May handle segments. Lock: not held.
+ */
+void nic_call_begin(struct fabemu *fab, const struct emu_call *call);
+
+/**
+ * nic_call_end - the call ends. @posted: it was an operation, and it was posted. A call that failed
+ * does not count. Lock: not held.
+ */
+void nic_call_end(struct fabemu *fab, const struct emu_call *call, bool posted);
+
+#endif

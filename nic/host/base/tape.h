@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tape.h - the file of this process's calls, which the fabric passes to it: written to record them,
+ * or read to replay them (emu/hostif/calls.h). Thread: one.
+ */
+#ifndef NIC_TAPE_H
+#define NIC_TAPE_H
+
+#include "emu/hostif/calls.h"
+
+struct nic_tape;
+
+/**
+ * nic_tape_open - use the file @fd, which the tape closes. @replays: it has calls to be read.
+ * Errors: -EPROTO, it has no calls; -ENOMEM; -errno.
+ */
+int nic_tape_open(struct nic_tape **ret, int fd, bool replays);
+
+/** nic_tape_put - record a call. If the file cannot be written, the recording ends there. */
+void nic_tape_put(struct nic_tape *tape, const struct emu_call *call);
+
+/** nic_tape_next - the next call to replay. After the last one, EMU_CALL_END again. */
+struct emu_call *nic_tape_next(struct nic_tape *tape);
+void nic_tape_skip(struct nic_tape *tape); /* go on to the call after it */
+
+/** nic_tape_close - write what is left, and close the file. @tape may be NULL. */
+void nic_tape_close(struct nic_tape *tape);
+
+#endif

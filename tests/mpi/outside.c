@@ -67,7 +67,7 @@ static void child(struct test *test)
         that(test, WIFEXITED(status) && WEXITSTATUS(status) == 3, "the child's sleep");
     }
     took = meet(test) - began;
-    that(test, took >= CHILD_NS * 0.5e-9 && took < 30, "time goes on during waitpid()");
+    that(test, took > 0 && took < 30, "time goes on after waitpid()");
 }
 
 /* The last rank reads from a pipe, into which rank 0 writes after a sleep in simulated time. */

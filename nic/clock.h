@@ -8,6 +8,8 @@
 #ifndef NIC_CLOCK_H
 #define NIC_CLOCK_H
 
+#include <dlfcn.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
@@ -25,5 +27,21 @@ struct fabemu_clock {
 
 /** fabemu_clock_follow - use @clock, which stays the caller's; NULL: the host's clocks again. */
 typedef void fabemu_clock_follow_fn(const struct fabemu_clock *clock);
+
+/**
+ * fabemu_clock_original - return the function @name of a library that was loaded after the caller's
+ * library, such as the C library, which a function of the caller's library replaces. @cache: keeps
+ * the function for the next call; NULL at first. Thread: any.
+ */
+static inline void *fabemu_clock_original(_Atomic(void *) *cache, const char *name)
+{
+    void *function = atomic_load_explicit(cache, memory_order_relaxed);
+
+    if (!function) {
+        function = dlsym(RTLD_NEXT, name);
+        atomic_store_explicit(cache, function, memory_order_relaxed);
+    }
+    return function;
+}
 
 #endif

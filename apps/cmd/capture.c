@@ -95,7 +95,7 @@ static int ask_rings(struct conn *conn, const struct wanted *wanted, int *memfd,
     err = conn_query(conn, request, &reply, ANSWER_MS);
     conn->received_fds = NULL;
     if (err)
-        return fail(err, error, error_bytes, "fabric '%s' does not answer (%s)", wanted->name,
+        return fail(-EPROTO, error, error_bytes, "fabric '%s' does not answer (%s)", wanted->name,
                     strerror(-err));
     if (!emu_json_true(reply, "ok"))
         err = fail(-(int)emu_json_number(reply, "errno", EPROTO), error, error_bytes,

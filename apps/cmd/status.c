@@ -325,8 +325,8 @@ static const struct options_command env_command = {
     .operands = "[NAME]",
     .about = "Print the environment in which programs use the fabric NAME (default):\n"
              "    eval \"$(fabemu env NAME)\"\n"
-             "For a fabric on several hosts, NAME is FABRIC.HOST. Then the environment is valid\n"
-             "on all of its hosts.",
+             "For a fabric on several hosts, NAME is FABRIC.HOST. Then the environment is\n"
+             "valid on all of its hosts.",
     .groups = OPTIONS_PROVIDER,
 };
 

@@ -42,8 +42,8 @@ static void say_address(const struct web *web)
 }
 
 /*
- * Open the file @what, unless @what is the name of a running fabric. Errors: -EINVAL, the file is
- * not a recording that can be read; those of paths_connect(); one line in @error.
+ * If @what is not the name of a running fabric, open the file with this name. Errors, with one line
+ * in @error: -EINVAL, the file cannot be read or is no recording; those of paths_connect().
  */
 static int open_what(struct web *web, const char *what, char *error, size_t error_bytes)
 {

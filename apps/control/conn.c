@@ -322,9 +322,9 @@ int query_fabric(const char *name, struct json_object *request, const struct que
     conn_open(&conn, fd, CONN_REPLY_MAX);
     err = conn_query(&conn, request, reply, ANSWER_MS);
     conn_close(&conn);
-    if (err)
-        return fail(err, error, error_bytes, "fabric '%s' does not answer (%s)", name,
-                    strerror(-err));
+    if (err) /* not -EMSGSIZE, which means to callers that the request is wrong */
+        return fail(err == -EMSGSIZE ? -EPROTO : err, error, error_bytes,
+                    "fabric '%s' does not answer (%s)", name, strerror(-err));
     if (!emu_json_true(*reply, "ok")) {
         err = emu_json_number(*reply, "errno", 0) == EINVAL ? -EINVAL : -EPROTO;
         fail(err, error, error_bytes, "fabric '%s': %s", name,

@@ -257,8 +257,7 @@ bool daemon_has_subscribers(const struct daemon *daemon);
  */
 static inline uint64_t daemon_now_ps(const struct daemon *daemon)
 {
-    return fabric_is_virtual(daemon->fabric) ? fabric_reached_ps(daemon->fabric)
-                                             : emu_now_ns() * 1000u;
+    return fabric_process_ps(daemon->fabric);
 }
 
 /* --- daemon.c: the loop ----------------------------------------------------------------- */
@@ -269,6 +268,12 @@ static inline uint64_t daemon_now_ps(const struct daemon *daemon)
  * Errors: -errno.
  */
 int daemon_watch(struct daemon *daemon, int fd, const void *what);
+
+/**
+ * daemon_watch_new - watch a descriptor that was made just before, and close it on an error. @fd:
+ * the descriptor; -1: making it has failed, with this errno. Returns @fd or -errno.
+ */
+int daemon_watch_new(struct daemon *daemon, int fd, const void *what);
 
 /**
  * daemon_timer_open - create a timer that wakes the loop. Returns its descriptor or -errno.

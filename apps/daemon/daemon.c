@@ -85,14 +85,19 @@ int daemon_watch(struct daemon *daemon, int fd, const void *what)
     return epoll_ctl(daemon->epoll, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
 }
 
+int daemon_watch_new(struct daemon *daemon, int fd, const void *what)
+{
+    int err = fd < 0 ? -errno : daemon_watch(daemon, fd, what);
+
+    if (err && fd >= 0)
+        close(fd);
+    return err ? err : fd;
+}
+
 int daemon_timer_open(struct daemon *daemon, const void *what)
 {
-    int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    int err = timer < 0 ? -errno : daemon_watch(daemon, timer, what);
-
-    if (err && timer >= 0)
-        close(timer);
-    return err ? err : timer;
+    return daemon_watch_new(daemon, timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK),
+                            what);
 }
 
 void daemon_timer_set(int timer, uint64_t at_ns)

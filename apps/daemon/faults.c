@@ -279,17 +279,9 @@ static void timer_arm(const struct daemon *daemon)
 /* Return a descriptor that wakes the loop when a step is due, or -errno. */
 static int timer_open(struct daemon *daemon)
 {
-    int timer, err;
-
-    if (!fabric_is_virtual(daemon->fabric))
-        return daemon_timer_open(daemon, &daemon->faults);
-    timer = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (timer < 0)
-        return -errno;
-    err = daemon_watch(daemon, timer, &daemon->faults);
-    if (err)
-        close(timer);
-    return err ? err : timer;
+    if (fabric_is_virtual(daemon->fabric))
+        return daemon_watch_new(daemon, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), &daemon->faults);
+    return daemon_timer_open(daemon, &daemon->faults);
 }
 
 /* Take all steps that are due, and set the timer to the next step. */

@@ -341,10 +341,10 @@ static void reader_serve(struct daemon *daemon, struct client *client)
 /* Take a sample at the present time, in the unit of telemetry_sample(). */
 static void sample(struct daemon *daemon)
 {
-    bool is_virtual = fabric_is_virtual(daemon->fabric);
+    const struct fabric *fabric = daemon->fabric;
 
     telemetry_sample(daemon->telemetry->telemetry,
-                     is_virtual ? fabric_reached_ps(daemon->fabric) : emu_now_ns());
+                     fabric_is_virtual(fabric) ? fabric_reached_ps(fabric) : emu_now_ns());
 }
 
 /* Take a sample for all readers that are due, unless it was already taken. */

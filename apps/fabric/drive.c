@@ -172,9 +172,14 @@ uint64_t fabric_reached_ps(const struct fabric *fabric)
     return fabric->drive.lockstep ? emu_lockstep_reached_ps(fabric->drive.lockstep) : 0;
 }
 
+uint64_t fabric_process_ps(const struct fabric *fabric)
+{
+    return fabric->drive.lockstep ? fabric_reached_ps(fabric) : emu_now_ns() * 1000u;
+}
+
 uint64_t fabric_process_ns(const struct fabric *fabric)
 {
-    return fabric->drive.lockstep ? fabric_reached_ps(fabric) / 1000u : emu_now_ns();
+    return fabric_process_ps(fabric) / 1000u;
 }
 
 void fabric_set_alarm(struct fabric *fabric, uint64_t at_ps, int fd)

@@ -109,11 +109,17 @@ void fabric_expect(struct fabric *fabric, uint32_t processes);
 void fabric_set_pid(struct fabric *fabric, uint32_t node, pid_t pid);
 
 /**
- * fabric_reached_ps - clock virtual with processes: return the time up to which all is simulated;
- * otherwise 0. fabric_process_ns() - return the time of the clock by which processes report times:
- * that of the host; on clock virtual the simulated time. Thread: any.
+ * fabric_reached_ps - clock virtual with processes: return the time up to which everything is
+ * simulated; otherwise 0. Thread: any.
  */
 uint64_t fabric_reached_ps(const struct fabric *fabric);
+
+/**
+ * fabric_process_ps - return the time of the clock by which processes report times: the host's
+ * monotonic clock, or on clock virtual the simulated time. fabric_process_ns() - the same in ns.
+ * Thread: any.
+ */
+uint64_t fabric_process_ps(const struct fabric *fabric);
 uint64_t fabric_process_ns(const struct fabric *fabric);
 
 /**

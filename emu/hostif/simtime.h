@@ -14,14 +14,14 @@
  * library, as `--compute` says (nic/host/base/compute.c).
  *
  * A running process whose threads all sleep in the kernel, for example in read() or waitpid(), is
- * *outside*: nobody knows how long its call takes. Simulated time then advances as fast as the
- * host's time, so results are not exact. When the process next uses the fabric, it waits once, and
- * so gets the time that the fabric has reached.
+ * *outside*. Its call takes an unknown time, so simulated time advances at the pace of the host's
+ * clock during the call, and results are not exact. When the process next uses the fabric, it waits
+ * once, and its local time becomes the time that the fabric has reached.
  *
  * The fabric believes these words only as far as they concern their own process. A process that
  * names a wrong time is itself late, or its posts count as posted at the time that the fabric has
- * reached. Times after EMU_LAST_PS are ignored. If all processes wait for long, simulated time
- * passes quickly, so one that waits alone can use it up. The daemon then reports that (time_over).
+ * reached. Times after EMU_LAST_PS are ignored. Simulated time passes quickly while all processes
+ * wait, so it can end at EMU_LAST_PS. The daemon reports this end (event time_over).
  */
 #ifndef EMU_SIMTIME_H
 #define EMU_SIMTIME_H

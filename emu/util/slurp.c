@@ -16,7 +16,7 @@
 #define MARK_BYTES      3u   /* size of BYTE_ORDER_MARK, with which some editors begin a file */
 #define BYTE_ORDER_MARK "\xef\xbb\xbf"
 
-/* A pipe that nobody has opened for writing gives no bytes; one with a silent writer, EAGAIN. */
+/* A read from a pipe without a writer returns 0; from a pipe whose writer is silent, EAGAIN. */
 static ssize_t read_some(int fd, bool is_pipe, void *to, size_t bytes)
 {
     struct pollfd ready = {fd, POLLIN, 0};

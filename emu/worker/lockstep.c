@@ -79,9 +79,12 @@ static uint64_t valid_ps(uint64_t named_ps, uint64_t otherwise_ps)
     return named_ps <= EMU_LAST_PS ? named_ps : otherwise_ps;
 }
 
-/* Return the local time of a process, of which its last word was @named_ps. */
-static uint64_t local_ps(const struct emu_hostif *hostif, uint64_t named_ps)
+/* Return the local time of a process: the time that it names, or the end of its last wait. */
+static uint64_t local_ps(const struct emu_hostif *hostif)
 {
+    uint64_t named_ps =
+        atomic_load_explicit(&hostif->shared->sim.now_ps, memory_order_acquire); /* Z2: Z1 */
+
     return later(valid_ps(named_ps, 0), hostif->sim_now_ps);
 }
 
@@ -115,10 +118,9 @@ static uint64_t runs_until_ps(const struct emu_hostif *hostif, uint64_t now_ps)
 static uint64_t wait_end_ps(const struct emu_hostif *hostif)
 {
     const struct emu_simtime *sim = &hostif->shared->sim;
-    uint64_t now_ps = local_ps(hostif, atomic_load_explicit(&sim->now_ps, memory_order_relaxed));
     uint64_t until_ps = atomic_load_explicit(&sim->until_ps, memory_order_relaxed);
 
-    return later(now_ps, emu_earlier(valid_ps(until_ps, EMU_NEVER), unread_ps(hostif)));
+    return later(local_ps(hostif), emu_earlier(valid_ps(until_ps, EMU_NEVER), unread_ps(hostif)));
 }
 
 /* Z5 pairs with Z6: a process whose wait ends sees all segments that have arrived. */
@@ -164,19 +166,16 @@ static void come_back(const struct emu_lockstep *lockstep, struct emu_hostif *ho
 static void check_asleep(const struct emu_lockstep *lockstep, struct emu_hostif *hostif,
                          uint64_t now_ns)
 {
-    struct emu_simtime *sim = &hostif->shared->sim;
-
     if (!hostif->pid || hostif->sim_seen != hostif->sim_ended)
         return;
     if (!emu_is_asleep(hostif->pid)) {
         come_back(lockstep, hostif);
     } else if (!hostif->asleep_ns) {
         hostif->asleep_ns = hostif->counted_ns = now_ns;
-        hostif->asleep_ps =
-            local_ps(hostif, atomic_load_explicit(&sim->now_ps, memory_order_relaxed));
+        hostif->asleep_ps = local_ps(hostif);
     } else if (!hostif->outside && now_ns - hostif->asleep_ns >= LOCKSTEP_ASLEEP_NS) {
         hostif->outside = true;
-        atomic_store_explicit(&sim->outside, 1, memory_order_relaxed);
+        atomic_store_explicit(&hostif->shared->sim.outside, 1, memory_order_relaxed);
     }
 }
 
@@ -201,7 +200,7 @@ static void check_all_asleep(struct emu_lockstep *lockstep)
 static uint64_t hostif_limit_ps(struct emu_lockstep *lockstep, struct emu_hostif *hostif)
 {
     struct emu_simtime *sim = &hostif->shared->sim;
-    uint64_t now_ps = atomic_load_explicit(&sim->now_ps, memory_order_acquire); /* Z2: Z1 */
+    uint64_t now_ps = local_ps(hostif);
 
     hostif->sim_seen = atomic_load_explicit(&sim->begun, memory_order_acquire); /* Z2: Z1 */
     if (hostif->sim_seen == hostif->sim_ended && hostif->outside) {
@@ -210,7 +209,7 @@ static uint64_t hostif_limit_ps(struct emu_lockstep *lockstep, struct emu_hostif
     }
     if (hostif->sim_seen == hostif->sim_ended) {
         lockstep->all_wait = false;
-        return runs_until_ps(hostif, local_ps(hostif, now_ps));
+        return runs_until_ps(hostif, now_ps);
     }
     come_back(lockstep, hostif);
     now_ps = wait_end_ps(hostif);
@@ -351,10 +350,7 @@ static void poll_outside(struct emu_lockstep *lockstep)
 {
     each_hostif (lockstep, list, i)
         if (list->hostif[i]->sim_seen != list->hostif[i]->sim_ended)
-            end_wait(list->hostif[i],
-                     local_ps(list->hostif[i],
-                              atomic_load_explicit(&list->hostif[i]->shared->sim.now_ps,
-                                                   memory_order_relaxed)));
+            end_wait(list->hostif[i], local_ps(list->hostif[i]));
 }
 
 void emu_lockstep_idle(struct emu_lockstep *lockstep, unsigned *rounds)

@@ -10,9 +10,7 @@
  */
 #include "nic/clock.h"
 
-#include <dlfcn.h>
 #include <errno.h>
-#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -49,18 +47,6 @@ static const struct fabemu_clock *clock_followed(void)
     return atomic_load_explicit(&followed, memory_order_acquire);
 }
 
-/* Return the C library's function @name. @cache: keeps it. */
-static void *original(_Atomic(void *) *cache, const char *name)
-{
-    void *function = atomic_load_explicit(cache, memory_order_relaxed);
-
-    if (!function) {
-        function = dlsym(RTLD_NEXT, name);
-        atomic_store_explicit(cache, function, memory_order_relaxed);
-    }
-    return function;
-}
-
 static bool is_wall_time(clockid_t id)
 {
     return id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE || id == CLOCK_MONOTONIC ||
@@ -90,6 +76,16 @@ static uint64_t ns_of(const struct timespec *ts)
     return (uint64_t)ts->tv_sec * 1000000000u + (uint64_t)ts->tv_nsec;
 }
 
+static struct timespec timespec_of(uint64_t ns)
+{
+    return (struct timespec){(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+}
+
+static uint64_t sum_ns(uint64_t a, uint64_t b)
+{
+    return a < UINT64_MAX - b ? a + b : UINT64_MAX;
+}
+
 static bool is_duration(const struct timespec *ts)
 {
     return ts->tv_sec >= 0 && ts->tv_nsec >= 0 && ts->tv_nsec < 1000000000;
@@ -98,7 +94,7 @@ static bool is_duration(const struct timespec *ts)
 PUBLIC int clock_gettime(clockid_t id, struct timespec *ret)
 {
     static _Atomic(void *) cache;
-    int (*function)(clockid_t, struct timespec *) = original(&cache, "clock_gettime");
+    int (*function)(clockid_t, struct timespec *) = fabemu_clock_original(&cache, "clock_gettime");
 
     return simulated_time(id, ret) ? 0 : function(id, ret);
 }
@@ -106,7 +102,7 @@ PUBLIC int clock_gettime(clockid_t id, struct timespec *ret)
 PUBLIC int gettimeofday(struct timeval *restrict ret, void *restrict zone)
 {
     static _Atomic(void *) cache;
-    int (*function)(struct timeval *, void *) = original(&cache, "gettimeofday");
+    int (*function)(struct timeval *, void *) = fabemu_clock_original(&cache, "gettimeofday");
     struct timespec ts;
 
     if (!simulated_time(CLOCK_REALTIME, &ts))
@@ -130,7 +126,7 @@ PUBLIC int clock_nanosleep(clockid_t id, int flags, const struct timespec *when,
 {
     static _Atomic(void *) cache;
     int (*function)(clockid_t, int, const struct timespec *, struct timespec *) =
-        original(&cache, "clock_nanosleep");
+        fabemu_clock_original(&cache, "clock_nanosleep");
     struct timespec now = {0};
     uint64_t ns;
 
@@ -170,32 +166,37 @@ PUBLIC unsigned sleep(unsigned seconds)
 
 /* --- waits for a limited time ------------------------------------------------------------ */
 
-/* A wait of at most @ns that may end before, in simulated time. */
+/* A wait that ends at the latest at @end, a time of CLOCK_MONOTONIC. */
 struct limited {
-    uint64_t ns;
-    struct timespec began;
-    bool simulated;
+    bool simulated; /* the time is simulated */
+    struct timespec end;
 };
 
+/* A wait of at most @ns begins now. 0: it has no limit, or does not wait. */
 static struct limited limited_begin(uint64_t ns)
 {
-    struct limited limited = {.ns = ns};
+    struct limited limited = {0};
 
-    limited.simulated = ns && simulated_time(CLOCK_MONOTONIC, &limited.began);
+    limited.simulated = ns && simulated_time(CLOCK_MONOTONIC, &limited.end);
+    if (limited.simulated)
+        limited.end = timespec_of(sum_ns(ns_of(&limited.end), ns));
     return limited;
+}
+
+/* Advance the local time to @when, a time of @id, because a wait until then is over. */
+static void reach(clockid_t id, const struct timespec *when)
+{
+    struct timespec now;
+
+    if (is_duration(when) && simulated_time(id, &now) && ns_of(when) > ns_of(&now))
+        simulated_sleep(ns_of(when) - ns_of(&now));
 }
 
 /* The wait has ended because its time is over. */
 static void limited_over(const struct limited *limited)
 {
-    struct timespec now;
-    uint64_t took_ns;
-
-    if (!limited->simulated || !simulated_time(CLOCK_MONOTONIC, &now))
-        return;
-    took_ns = ns_of(&now) - ns_of(&limited->began);
-    if (took_ns < limited->ns)
-        simulated_sleep(limited->ns - took_ns);
+    if (limited->simulated)
+        reach(CLOCK_MONOTONIC, &limited->end);
 }
 
 /* Return the duration of @ts; 0: it has no limit, or is no duration. */
@@ -218,7 +219,7 @@ PUBLIC int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeou
 {
     static _Atomic(void *) cache;
     int (*function)(struct pollfd *, nfds_t, const struct timespec *, const sigset_t *) =
-        original(&cache, "ppoll");
+        fabemu_clock_original(&cache, "ppoll");
     struct limited limited = limited_begin(ns_of_timeout(timeout));
     int ready = function(fds, count, timeout_of(&limited, !count, timeout), mask);
 
@@ -239,7 +240,7 @@ PUBLIC int pselect(int count, fd_set *restrict in, fd_set *restrict out, fd_set 
 {
     static _Atomic(void *) cache;
     int (*function)(int, fd_set *, fd_set *, fd_set *, const struct timespec *, const sigset_t *) =
-        original(&cache, "pselect");
+        fabemu_clock_original(&cache, "pselect");
     struct limited limited = limited_begin(ns_of_timeout(timeout));
     int ready = function(count, in, out, except,
                          timeout_of(&limited, !in && !out && !except, timeout), mask);
@@ -267,7 +268,7 @@ PUBLIC int epoll_pwait(int epoll, struct epoll_event *events, int most, int ms,
 {
     static _Atomic(void *) cache;
     int (*function)(int, struct epoll_event *, int, int, const sigset_t *) =
-        original(&cache, "epoll_pwait");
+        fabemu_clock_original(&cache, "epoll_pwait");
     struct limited limited = limited_begin(ms > 0 ? (uint64_t)ms * 1000000u : 0);
     int ready = function(epoll, events, most, ms, mask);
 
@@ -288,7 +289,7 @@ PUBLIC int epoll_wait(int epoll, struct epoll_event *events, int most, int ms)
 static clockid_t host_deadline(clockid_t id, const struct timespec *when, struct timespec *ret)
 {
     static _Atomic(void *) cache;
-    int (*host)(clockid_t, struct timespec *) = original(&cache, "clock_gettime");
+    int (*host)(clockid_t, struct timespec *) = fabemu_clock_original(&cache, "clock_gettime");
     struct timespec now;
     uint64_t ns;
 
@@ -297,18 +298,8 @@ static clockid_t host_deadline(clockid_t id, const struct timespec *when, struct
         return id;
     ns = ns_of(when) > ns_of(&now) ? ns_of(when) - ns_of(&now) : 0;
     host(CLOCK_MONOTONIC, &now);
-    ns += ns_of(&now);
-    *ret = (struct timespec){(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+    *ret = timespec_of(sum_ns(ns, ns_of(&now)));
     return CLOCK_MONOTONIC;
-}
-
-/* Advance the local time to @when, a time of @id, because a wait until then is over. */
-static void reach(clockid_t id, const struct timespec *when)
-{
-    struct timespec now;
-
-    if (is_duration(when) && simulated_time(id, &now) && ns_of(when) > ns_of(&now))
-        simulated_sleep(ns_of(when) - ns_of(&now));
 }
 
 PUBLIC int pthread_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t id,
@@ -316,7 +307,7 @@ PUBLIC int pthread_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *mutex, 
 {
     static _Atomic(void *) cache;
     int (*function)(pthread_cond_t *, pthread_mutex_t *, clockid_t, const struct timespec *) =
-        original(&cache, "pthread_cond_clockwait");
+        fabemu_clock_original(&cache, "pthread_cond_clockwait");
     struct timespec deadline;
     clockid_t host = host_deadline(id, when, &deadline);
     int err = function(cond, mutex, host, &deadline);
@@ -345,7 +336,7 @@ PUBLIC int sem_clockwait(sem_t *restrict sem, clockid_t id, const struct timespe
 {
     static _Atomic(void *) cache;
     int (*function)(sem_t *, clockid_t, const struct timespec *) =
-        original(&cache, "sem_clockwait");
+        fabemu_clock_original(&cache, "sem_clockwait");
     struct timespec deadline;
     clockid_t host = host_deadline(id, when, &deadline);
     int result = function(sem, host, &deadline);

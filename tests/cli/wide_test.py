@@ -135,7 +135,7 @@ class WideTest(FabemuCase):
         done = subprocess.run([alone, "topo", "clos:radix=64,levels=1"], env=self.env, text=True,
                               capture_output=True, timeout=60)
         if done.returncode:  # otherwise fabemu-wide is installed on this host
-            self.one_line(done, 1, "need the program fabemu-wide, which is not installed")
+            self.one_line(done, 2, "need the program fabemu-wide, which is not installed")
 
     # --- how they behave -------------------------------------------------------------------
 

@@ -131,3 +131,22 @@ void transports_close(MPI_Comm comm[TRANSPORTS])
     MPI_Comm_free(&comm[MESSAGES]);
     MPI_Comm_free(&comm[NETWORK]);
 }
+
+void checks_that(struct checks *checks, bool ok, const char *what)
+{
+    if (!ok)
+        printf("%s: rank %d: wrong: %s\n", checks->program, checks->rank, what);
+    checks->passed += ok;
+    checks->failed += !ok;
+}
+
+int checks_sum(const struct checks *checks)
+{
+    const int own[2] = {checks->passed, checks->failed};
+    int sums[2];
+
+    MPI_Reduce(own, sums, 2, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
+    if (!checks->rank)
+        printf("%s: %d checks passed, %d failed\n", checks->program, sums[0], sums[1]);
+    return checks->failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * common.h - shared by the MPI programs here: options, samples, and communicators.
+ * common.h - shared by the MPI programs here: options, checks, samples, and communicators.
  *
  * It uses no header of fabemu: plain mpicc builds it.
  */
@@ -35,6 +35,19 @@ void options_read(const struct option_row *rows, int argc, char **argv);
 /** options_usage - print the usage line of the program and its options; exit with @status. */
 void options_usage(const struct option_row *rows, const char *program, int status)
     __attribute__((noreturn));
+
+/* Checks of one rank. */
+struct checks {
+    const char *program; /* begins each line */
+    int rank;            /* of MPI_COMM_WORLD */
+    int passed, failed;
+};
+
+/** checks_that - count a check, and print a line with @what if it failed. */
+void checks_that(struct checks *checks, bool ok, const char *what);
+
+/** checks_sum - rank 0 prints the sums over all ranks. Collective. Returns the exit status. */
+int checks_sum(const struct checks *checks);
 
 /** samples_alloc - @count zeros, or MPI_Abort. */
 double *samples_alloc(int count);

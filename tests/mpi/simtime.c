@@ -18,35 +18,29 @@
 #define BYTES_MOST (1 << 18)
 
 struct test {
-    int rank, ranks, iterations, sleep_s;
-    int passed, failed;
+    struct checks checks;
+    int ranks, iterations, sleep_s;
     char *data;
 };
-
-static void that(struct test *test, bool ok, const char *what)
-{
-    if (!ok)
-        printf("simtime: rank %d: wrong: %s\n", test->rank, what);
-    test->passed += ok;
-    test->failed += !ok;
-}
 
 /* Rank 0 exchanges messages with the last rank, in turns. */
 static void pingpong(struct test *test, int bytes)
 {
-    int peer = test->rank ? 0 : test->ranks - 1;
+    int peer = test->checks.rank ? 0 : test->ranks - 1;
     double began;
 
     MPI_Barrier(MPI_COMM_WORLD);
     began = MPI_Wtime();
-    for (int i = 0; i < test->iterations && (!test->rank || test->rank == test->ranks - 1); i++) {
-        if (!test->rank)
+    for (int i = 0;
+         i < test->iterations && (!test->checks.rank || test->checks.rank == test->ranks - 1);
+         i++) {
+        if (!test->checks.rank)
             MPI_Send(test->data, bytes, MPI_BYTE, peer, 0, MPI_COMM_WORLD);
         MPI_Recv(test->data, bytes, MPI_BYTE, peer, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        if (test->rank)
+        if (test->checks.rank)
             MPI_Send(test->data, bytes, MPI_BYTE, peer, 0, MPI_COMM_WORLD);
     }
-    if (!test->rank)
+    if (!test->checks.rank)
         printf("simtime: message of %d bytes: %.4f us\n", bytes,
                (MPI_Wtime() - began) * 1e6 / test->iterations / 2);
 }
@@ -59,8 +53,8 @@ static void allreduce(struct test *test)
     began = MPI_Wtime();
     for (int i = 0; i < test->iterations; i++)
         MPI_Allreduce(&mine, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-    that(test, sum == test->ranks, "the sum of an all-reduce");
-    if (!test->rank)
+    checks_that(&test->checks, sum == test->ranks, "the sum of an all-reduce");
+    if (!test->checks.rank)
         printf("simtime: all-reduce of 8 bytes: %.4f us\n",
                (MPI_Wtime() - began) * 1e6 / test->iterations);
 }
@@ -68,7 +62,8 @@ static void allreduce(struct test *test)
 /* A message in a ring carries the time of its send, which must be before that of its receive. */
 static void lamport(struct test *test)
 {
-    int next = (test->rank + 1) % test->ranks, last = (test->rank + test->ranks - 1) % test->ranks;
+    int next = (test->checks.rank + 1) % test->ranks,
+        last = (test->checks.rank + test->ranks - 1) % test->ranks;
     double sent = MPI_Wtime(), received, before = sent;
 
     for (int i = 0; i < test->iterations; i++) {
@@ -79,8 +74,8 @@ static void lamport(struct test *test)
             break;
         before = sent;
     }
-    that(test, sent > received, "a message is received after it was sent");
-    that(test, sent >= before, "the clock does not go back");
+    checks_that(&test->checks, sent > received, "a message is received after it was sent");
+    checks_that(&test->checks, sent >= before, "the clock does not go back");
 }
 
 /* Sleeping and spinning take as long as the program requests, in simulated time. */
@@ -91,12 +86,12 @@ static void sleeps(struct test *test)
 
     usleep(250000);
     slept = MPI_Wtime() - began;
-    that(test, slept >= 0.25 && slept < 0.2501, "usleep() takes its time");
+    checks_that(&test->checks, slept >= 0.25 && slept < 0.2501, "usleep() takes its time");
     began = MPI_Wtime();
     while (MPI_Wtime() - began < 0.0001)
         MPI_Iprobe(MPI_ANY_SOURCE, 99, MPI_COMM_WORLD, &arrived, MPI_STATUS_IGNORE);
     waited = MPI_Wtime() - began;
-    that(test, waited < 0.000101 && !arrived, "a limit on polling ends it");
+    checks_that(&test->checks, waited < 0.000101 && !arrived, "a limit on polling ends it");
 }
 
 static double seconds(clockid_t clock)
@@ -114,21 +109,21 @@ static void clocks(struct test *test)
 
     MPI_Barrier(MPI_COMM_WORLD);
     moved = seconds(CLOCK_REALTIME) - real - (seconds(CLOCK_MONOTONIC) - monotonic);
-    that(test, moved > -1e-5 && moved < 1e-5, "both clocks advance together");
-    that(test, time(NULL) == (time_t)seconds(CLOCK_REALTIME), "time() is in step");
+    checks_that(&test->checks, moved > -1e-5 && moved < 1e-5, "both clocks advance together");
+    checks_that(&test->checks, time(NULL) == (time_t)seconds(CLOCK_REALTIME), "time() is in step");
 }
 
 int main(int argc, char **argv)
 {
-    struct test test = {.iterations = 200};
+    struct test test = {.checks = {.program = "simtime"}, .iterations = 200};
     const struct option_row rows[] = {{"iterations", "N", OPTION_INT, &test.iterations},
                                       {"sleep", "S", OPTION_INT, &test.sleep_s},
                                       {0}};
-    int sums[2], own[2];
+    int status;
 
     options_read(rows, argc, argv);
     MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &test.rank);
+    MPI_Comm_rank(MPI_COMM_WORLD, &test.checks.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &test.ranks);
     test.data = calloc(1, BYTES_MOST);
     if (!test.data)
@@ -140,12 +135,8 @@ int main(int argc, char **argv)
     lamport(&test);
     clocks(&test);
     sleeps(&test);
-    own[0] = test.passed;
-    own[1] = test.failed;
-    MPI_Reduce(own, sums, 2, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
-    if (!test.rank)
-        printf("simtime: %d checks passed, %d failed\n", sums[0], sums[1]);
+    status = checks_sum(&test.checks);
     free(test.data);
     MPI_Finalize();
-    return test.failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return status;
 }

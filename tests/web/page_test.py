@@ -1656,7 +1656,7 @@ class Recorded(InBrowser):
         self.browser.until("return /^4 nodes send/.test("
                            "document.getElementById('caption').textContent)")
         self.browser.shot("recording")
-        self.assertIn("A run in simulated time has no matrix", self.browser.run(
+        self.assertIn("Synthetic traffic has no matrix", self.browser.run(
             "const { disabled, title } = document.getElementById('who'); return disabled && title"))
         self.browser.run("const s = document.getElementById('seek'); s.value = 1000;"
                          "s.dispatchEvent(new Event('input'))")

@@ -274,10 +274,11 @@ class Answers(WebCase):
         text = os.path.join(self.dir, "text")
         with open(text, "w") as f:
             f.write("int main(void)\n")
-        for wrong, why in ((self.dir, "is not a file"), (f"{self.dir}/none", "cannot read"),
-                           (text, "is not a recording"), ("none", "neither a running fabric nor")):
+        for wrong, status, why in (
+                (self.dir, 2, "is not a file"), (f"{self.dir}/none", 2, "cannot read"),
+                (text, 2, "is not a recording"), ("none", 1, "neither a running fabric nor")):
             done = self.fabemu("web", wrong)
-            self.assertEqual(done.returncode, 1)
+            self.assertEqual(done.returncode, status, done.stderr)
             self.assertIn(why, done.stderr)
         self.assertEqual(self.up_page().request("recording")[0], 404)
 
@@ -361,7 +362,7 @@ class Answers(WebCase):
         self.one_line(self.fabemu("web"), 1, "no fabric named 'default'", "the default name")
         with open(os.path.join(self.dir, "report.json"), "w") as f:
             f.write('{\n  "command": ["true"]\n}\n')
-        self.one_line(self.fabemu("web", f.name), 1, "does not begin with telemetry_shape")
+        self.one_line(self.fabemu("web", f.name), 2, "does not begin with telemetry_shape")
         self.one_line(self.fabemu("run", "--web=0", "--", "true"), 2, "1 to 65535")
         self.one_line(self.fabemu("up", "--web=http", "u"), 2, "1 to 65535")
         with socket.create_server(("127.0.0.1", 0)) as taken:

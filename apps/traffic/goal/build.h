@@ -42,11 +42,14 @@ struct goal_build {
     size_t error_bytes;
 };
 
-/** goal_wrong - set the error's text: the file, the line and what is wrong. Returns -EINVAL. */
+/**
+ * goal_wrong - write an error to the error text: the names of the file and the line, then the text
+ * by @format. Returns -EINVAL.
+ */
 int goal_wrong(const struct goal_build *build, uint32_t line, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/** goal_no_memory - set the error's text. Returns -ENOMEM. */
+/** goal_no_memory - write an error about missing memory to the error text. Returns -ENOMEM. */
 int goal_no_memory(const struct goal_build *build);
 
 /** goal_build_begin - begin the block of a rank. */

@@ -46,8 +46,8 @@ struct goal_node {
     struct goal_worker *worker;
     struct goal_cpu *cpu;
     uint32_t node;
-    struct goal_list arrived;   /* items: what is in memory at item.at_ps; ordered by that time */
-    struct goal_list out;       /* items: what is to be sent, in this order */
+    struct goal_list arrived;   /* items that are in memory from item.at_ps on, in that order */
+    struct goal_list out;       /* items that will be sent, in this order */
     struct goal_list unmatched; /* items: messages without a receive, in order of arrival */
     struct goal_list posted;    /* operations: receives without a message, in order of posts */
     uint32_t computing;         /* cpus that compute */

@@ -16,6 +16,7 @@
 #include "apps/base/message.h"
 #include "apps/traffic/goal/build.h"
 #include "emu/util/printable.h"
+#include "emu/util/slurp.h"
 
 #define SHOWN_BYTES 24u
 
@@ -179,36 +180,30 @@ static bool any_read(struct scan *in)
 
 /* --- operations --------------------------------------------------------------------- */
 
-static int peer_read(struct scan *in, struct goal_op *op)
+/*
+ * Read a number from 0 to @most. A receive may have "-1" in its place, which stands for any number.
+ * @what: name of the number, for errors.
+ */
+static int number_or_any_read(struct scan *in, const struct goal_op *op, uint64_t most,
+                              const char *what, uint32_t *ret)
 {
-    uint64_t peer;
+    uint64_t number = GOAL_ANY;
     int err = skip(in, false);
 
-    if (err)
-        return err;
-    if (op->kind == GOAL_RECV && any_read(in)) {
-        op->peer = GOAL_ANY;
-        return 0;
-    }
-    err = number_read(in, in->build.goal->ranks - 1, "a rank", &peer);
-    op->peer = (uint32_t)peer;
+    if (!err && !(op->kind == GOAL_RECV && any_read(in)))
+        err = number_read(in, most, what, &number);
+    *ret = (uint32_t)number;
     return err;
+}
+
+static int peer_read(struct scan *in, struct goal_op *op)
+{
+    return number_or_any_read(in, op, in->build.goal->ranks - 1, "a rank", &op->peer);
 }
 
 static int tag_read(struct scan *in, struct goal_op *op)
 {
-    uint64_t tag;
-    int err = skip(in, false);
-
-    if (err)
-        return err;
-    if (op->kind == GOAL_RECV && any_read(in)) {
-        op->tag = GOAL_ANY;
-        return 0;
-    }
-    err = number_read(in, GOAL_ANY - 1, "a tag", &tag);
-    op->tag = (uint32_t)tag;
-    return err;
+    return number_or_any_read(in, op, GOAL_ANY - 1, "a tag", &op->tag);
 }
 
 /* Read an option of an operation. @seen: options so far. Returns 1 behind the last option. */
@@ -473,40 +468,14 @@ int goal_parse(struct goal **ret, const char *path, const char *text, size_t byt
 
 /* --- the file ----------------------------------------------------------------------- */
 
-/* Read all of @file. Errors: -ENOMEM, or an error of reading. */
-static int all_read(FILE *file, char **ret, size_t *bytes)
-{
-    size_t room = 1 << 16;
-    char *text = malloc(room), *more;
-
-    *bytes = 0;
-    while (text) {
-        *bytes += fread(text + *bytes, 1, room - *bytes, file);
-        if (*bytes < room)
-            break;
-        room *= 2;
-        more = realloc(text, room);
-        if (!more)
-            free(text);
-        text = more;
-    }
-    *ret = text;
-    if (!text)
-        return -ENOMEM;
-    return ferror(file) ? -(errno ? errno : EIO) : 0;
-}
-
 int goal_read(struct goal **ret, const char *path, char *error, size_t error_bytes)
 {
-    FILE *file = fopen(path, "re");
-    char *text = NULL;
-    size_t bytes = 0;
-    int err = file ? all_read(file, &text, &bytes) : -errno;
+    char *text;
+    size_t bytes;
+    int err = emu_slurp(path, SIZE_MAX, &text, &bytes);
 
-    if (file)
-        fclose(file);
     if (err)
-        fail(err, error, error_bytes, "cannot read %s: %s", path, strerror(-err));
+        fail(err, error, error_bytes, "cannot read %s: %s", path, emu_slurp_why(err));
     else
         err = goal_parse(ret, path, text, bytes, error, error_bytes);
     free(text);

@@ -56,10 +56,13 @@ struct goal_item {
     uint32_t next, prev;
     uint32_t left; /* segments that were not sent, or have not arrived */
     uint32_t recv; /* at the receiver: the receive, if it has one */
-    uint8_t what;  /* enum goal_packet: what is sent, or arrives */
+    uint8_t what;  /* enum goal_packet: the kind of packet that is sent, or that arrives */
 };
 
-/* What the sender's worker writes before the first segment, and the receiver's worker reads. */
+/*
+ * A message. The sender's worker writes this before the first segment, and the receiver's worker
+ * reads it.
+ */
 struct goal_sent {
     uint64_t at_ps;  /* when the send started */
     uint32_t number; /* number of the message in its pair */

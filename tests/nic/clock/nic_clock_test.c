@@ -3,6 +3,10 @@
 #include "nic/clock.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "tests/test.h"
@@ -82,12 +86,51 @@ static void sleep__with_a_wrong_duration_fails(void)
     fabemu_clock_follow(NULL);
 }
 
+static void wait__for_nothing_is_a_sleep(void)
+{
+    simulated.s = 10;
+    fabemu_clock_follow(&simulated_clock);
+    CU_ASSERT_EQUAL(poll(NULL, 0, 5), 0);
+    CU_ASSERT_EQUAL(simulated.slept_ns, 5000000);
+    fabemu_clock_follow(NULL);
+}
+
+/* Post the semaphore after a while of the host's time. */
+static void *post_later(void *sem)
+{
+    const struct timespec while_of_host = {.tv_nsec = 20000000};
+
+    syscall(SYS_nanosleep, &while_of_host, NULL);
+    sem_post(sem);
+    return NULL;
+}
+
+static void wait__until_a_time_far_away_ends_by_the_event(void)
+{
+    const struct timespec never = {.tv_sec = INT64_MAX}, past = {.tv_sec = 3};
+    pthread_t thread;
+    sem_t sem;
+
+    simulated.s = 10;
+    fabemu_clock_follow(&simulated_clock);
+    sem_init(&sem, 0, 0);
+    pthread_create(&thread, NULL, post_later, &sem);
+    CU_ASSERT_EQUAL(sem_timedwait(&sem, &never), 0);
+    CU_ASSERT_EQUAL(sem_timedwait(&sem, &past), -1);
+    CU_ASSERT_EQUAL(errno, ETIMEDOUT);
+    pthread_join(thread, NULL);
+    sem_destroy(&sem);
+    fabemu_clock_follow(NULL);
+}
+
 int main(void)
 {
     static const struct test_case cases[] = {
         CASE(sleep__of_any_duration_is_simulated),
         CASE(sleep__until_a_time_ends_then),
         CASE(sleep__with_a_wrong_duration_fails),
+        CASE(wait__for_nothing_is_a_sleep),
+        CASE(wait__until_a_time_far_away_ends_by_the_event),
         {0},
     };
 

@@ -602,7 +602,8 @@ static const struct options_command run_command = {
              "    fabemu run --topo kary:2,2 -- mpirun -np 4 ./program",
     .groups = OPTIONS_NETWORK | OPTIONS_ANY_CLOCK | OPTIONS_FABRIC | OPTIONS_NAME | OPTIONS_REPORT |
               OPTIONS_FAULTS | OPTIONS_EVENTS | OPTIONS_BOUNDS | OPTIONS_KEEP | OPTIONS_CLUSTER |
-              OPTIONS_LAUNCH | OPTIONS_CAPTURE | OPTIONS_WEB_WAIT | OPTIONS_PROVIDER | OPTIONS_COMPUTE,
+              OPTIONS_LAUNCH | OPTIONS_CAPTURE | OPTIONS_WEB_WAIT | OPTIONS_PROVIDER |
+              OPTIONS_COMPUTE,
     .command_follows = true,
 };
 

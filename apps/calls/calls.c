@@ -3,19 +3,19 @@
 #include "apps/calls/calls.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <json-c/json.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "apps/base/message.h"
 #include "apps/control/conn.h"
 #include "emu/hostif/calls.h"
 #include "emu/util/json.h"
+#include "emu/util/slurp.h"
 
-#define FORMAT 1
+#define FORMAT    1
+#define FILE_MOST ((size_t)1 << 31) /* bytes */
 
 bool calls_check(const uint8_t *data, size_t bytes, uint64_t *calls)
 {
@@ -33,27 +33,6 @@ bool calls_check(const uint8_t *data, size_t bytes, uint64_t *calls)
 }
 
 /* --- reading -------------------------------------------------------------------------- */
-
-/* Read all of a file, and put a NUL behind it. */
-static int read_all(int fd, char **ret, size_t *bytes)
-{
-    struct stat st;
-    size_t size;
-    ssize_t got = 1;
-
-    if (fstat(fd, &st))
-        return -errno;
-    if (!S_ISREG(st.st_mode))
-        return -EINVAL;
-    size = (size_t)st.st_size;
-    *ret = malloc(size + 1);
-    if (!*ret)
-        return -ENOMEM;
-    for (*bytes = 0; *bytes < size && got > 0; *bytes += (size_t)(got > 0 ? got : 0))
-        got = read(fd, *ret + *bytes, size - *bytes);
-    (*ret)[*bytes] = '\0';
-    return got < 0 ? -errno : 0;
-}
 
 /* Read one entry of the list of processes. Its calls are at @at, with @left bytes in the file. */
 static int part_read(struct json_object *entry, const char *path, const uint8_t *at, size_t left,
@@ -103,7 +82,6 @@ static int parts_read(struct calls_file *file, struct json_object *list, const c
 
 int calls_read(struct calls_file *ret, const char *path, char *error, size_t error_bytes)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct json_object *head = NULL;
     enum json_tokener_error bad;
     size_t bytes = 0, line;
@@ -111,12 +89,12 @@ int calls_read(struct calls_file *ret, const char *path, char *error, size_t err
     int err;
 
     *ret = (struct calls_file){0};
-    err = fd < 0 ? -errno : read_all(fd, &ret->text, &bytes);
-    if (fd >= 0)
-        close(fd);
-    if (err && err != -EINVAL)
-        return fail(err, error, error_bytes, "cannot read %s: %s", path, strerror(-err));
-    end = ret->text ? memchr(ret->text, '\n', bytes) : NULL;
+    err = emu_slurp(path, FILE_MOST, &ret->text, &bytes);
+    if (err) {
+        calls_release(ret);
+        return fail(err, error, error_bytes, "cannot read %s: %s", path, emu_slurp_why(err));
+    }
+    end = memchr(ret->text, '\n', bytes);
     line = end ? (size_t)(end - ret->text) : 0;
     if (line && line < INT32_MAX && *ret->text == '{')
         head = emu_json_parse(ret->text, (int)line, &bad);

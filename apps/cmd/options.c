@@ -249,8 +249,7 @@ static const struct option_row rows[] = {
     {"compute", "none|cpu[:SCALE]|count[:NS]|record:FILE|replay:FILE",
      "with --clock virtual: time that the program computes between calls: none (default), SCALE "
      "times its CPU time, NS (default 0.25) for each instruction, or its CPU time in a run that "
-     "was "
-     "recorded in FILE",
+     "was recorded in FILE",
      read_compute, .group = OPTIONS_COMPUTE},
     {"call-ns", "TIME",
      "with --clock virtual: time of each call of the library (default from the profile)",

@@ -139,7 +139,7 @@ class ComputeTest(FabemuCase):
             done = self.fabemu("run", *VIRTUAL, "--compute", f"replay:{path}", "--", "true")
             self.assertEqual(done.returncode, 2, text)
             self.assertRegex(done.stderr, rf"^fabemu: --compute: {path}(:| is) ")
-        for name, why in (("missing/calls", "No such file"), (".", "is not a file of calls")):
+        for name, why in (("missing/calls", "No such file"), (".", "Is a directory")):
             done = self.fabemu("run", *VIRTUAL, "--compute",
                                f"replay:{os.path.join(self.dir, name)}", "--", "true")
             self.assertIn(done.returncode, (1, 2))

@@ -240,6 +240,7 @@ static struct json_object *report_clock(struct fabric *fabric, const struct fabr
     json_add_text(clock, "mode", emu_clock_name(config->clock));
     if (config->clock == EMU_CLOCK_VIRTUAL) {
         json_add_number(clock, "simulated_ns", fabric_reached_ps(fabric) / 1000u);
+        json_add_number(clock, "last_post_ns", totals->last_post_ns);
         json_add_number(clock, "late_posts", totals->late_posts);
         json_add_number(clock, "outside_ns", totals->outside_ns);
         json_object_object_add(clock, "compute", compute(config, totals));
@@ -247,6 +248,19 @@ static struct json_object *report_clock(struct fabric *fabric, const struct fabr
     json_object_object_add(clock, "real_time_factor",
                            json_object_new_double(isfinite(factor) ? factor : 0));
     return json_add_number(clock, "worst_lag_ns", totals->worst_lag_ns);
+}
+
+/* In simulated time, equal digests mean that all processes made equal calls at equal times. */
+static void report_digest(struct json_object *report, const struct fabric_config *config,
+                          const struct fabric_totals *totals)
+{
+    char digest[20];
+
+    snprintf(digest, sizeof digest, "%016llx", (unsigned long long)totals->digest);
+    if (config->clock == EMU_CLOCK_VIRTUAL)
+        json_add_text(report, "digest", digest);
+    else
+        json_object_object_add(report, "digest", NULL);
 }
 
 /* The objects of the report to which counters in counters.def belong. */
@@ -353,7 +367,7 @@ struct json_object *report_build(struct fabric *fabric, const struct fabric_conf
         json_object_object_add(report, "transport", transport(&totals.transport));
     if (emu_profile_retries(&config->profile))
         json_object_object_add(report, "link_retry", link_retry(&totals.retries));
-    json_object_object_add(report, "digest", NULL);
+    report_digest(report, config, &totals);
     json_object_object_add(report, "processes", processes(record));
     json_add_text(report, "provider", config->provider ? config->provider : PROVIDER_NAME);
     json_object_object_add(report, "outside", outside(record));
@@ -472,7 +486,9 @@ static void print_fabric(FILE *out, struct json_object *report)
         fprintf(out, ": real-time factor %.3f, worst lag %s", real(clock, "real_time_factor"),
                 lasted(clock, "worst_lag_ns").text);
     if (member(clock, "simulated_ns"))
-        fprintf(out, ": %s simulated", lasted(clock, "simulated_ns").text);
+        fprintf(out, ": %s simulated, last operation posted at %s, digest %s",
+                lasted(clock, "simulated_ns").text, lasted(clock, "last_post_ns").text,
+                text(report, "digest"));
     if (number(clock, "late_posts"))
         fprintf(out, ", not exact: %s segments were posted too late for their time",
                 counted(clock, "late_posts").text);

@@ -8,6 +8,7 @@
 #include "apps/fabric/sample.h"
 #include "emu/util/count.h"
 #include "emu/util/now.h"
+#include "emu/util/random.h"
 
 static const struct fabric_counter of_direction[] = {
 #define DIRECTION(name, kind, shown, text, help) {#name, FABRIC_##kind, help},
@@ -230,6 +231,19 @@ uint32_t fabric_drawn(const struct fabric *fabric, uint32_t node, struct fabric_
 
 /* --- totals ------------------------------------------------------------------------- */
 
+/* Add a process's digest of its calls. The sum over processes does not depend on their order. */
+static void totals_add_digest(struct fabric_totals *to, const struct emu_hostif *hostif)
+{
+    const struct emu_simtime *sim = &hostif->shared->sim;
+    uint64_t digest = emu_count_read(&sim->digest);
+    uint64_t last_post_ns = emu_count_read(&sim->last_post_ps) / 1000;
+
+    if (digest)
+        to->digest += emu_mix(digest + hostif->node);
+    if (last_post_ns > to->last_post_ns)
+        to->last_post_ns = last_post_ns;
+}
+
 void fabric_totals_add_hostif(struct fabric_totals *to, const struct emu_hostif *hostif)
 {
     const struct emu_hostif_stats *stats = &hostif->shared->stats;
@@ -243,6 +257,7 @@ void fabric_totals_add_hostif(struct fabric_totals *to, const struct emu_hostif 
     to->outside_ns += emu_count_read(&hostif->outside_ns);
     to->calls += emu_count_read(&sim->calls);
     to->computed_ns += emu_count_read(&sim->computed_ps) / 1000;
+    totals_add_digest(to, hostif);
     to->differing += atomic_load_explicit(&sim->differs, memory_order_relaxed) != 0;
     for (unsigned c = 0; c < EMU_HOSTIF_COLLS; c++) {
         to->in_network[c] += emu_count_read(&stats->in_network[c]);

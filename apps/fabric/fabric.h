@@ -266,6 +266,9 @@ struct fabric_totals {
     uint64_t elsewhere[EMU_HOSTIF_COLLS][EMU_HOSTIF_REASONS];
     double real_time_factor; /* clock real: emulated / actual transit time; other clocks: 1 */
     uint64_t worst_lag_ns;   /* clock real: greatest lateness of an event */
+    /* clock virtual, which has one host: */
+    uint64_t last_post_ns; /* when a process posted its last operation */
+    uint64_t digest;       /* of all these calls, in the order of each process, and their times */
 };
 
 /* Number of 64-bit counters: all fields before real_time_factor. */

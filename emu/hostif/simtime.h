@@ -62,6 +62,8 @@ struct emu_simtime {
     _Atomic uint32_t differs;                  /* 1: its calls are not those of the recording */
     _Atomic uint64_t calls;                    /* calls that post an operation */
     _Atomic uint64_t computed_ps;              /* time that it has computed */
+    _Atomic uint64_t digest;                   /* of all these calls and their local times */
+    _Atomic uint64_t last_post_ps;             /* local time of the last of these calls */
 
     /* Written by the fabric. */
     alignas(EMU_LINE) _Atomic uint32_t ended; /* number of waits ended; a futex */

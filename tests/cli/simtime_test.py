@@ -19,7 +19,7 @@ VIRTUAL = ("--clock", "virtual", "--topo", "kary:4,2")
 @unittest.skipUnless(shutil.which("mpirun"), "needs Open MPI")
 class SimtimeTest(FabemuCase):
     def simulate(self, ranks, *options, program="mpi_simtime", arguments=("--iterations", "10")):
-        """Run the program. Return its output and the report's description of the clock."""
+        """Run the program. Return its output and the report."""
         path = os.path.join(os.path.dirname(self.command), "tests", program)
         report = os.path.join(self.dir, "report.json")
         run = self.start("run", *VIRTUAL, *options, "--report", report, "--", "mpirun", "-np",
@@ -27,7 +27,7 @@ class SimtimeTest(FabemuCase):
         out, err = run.communicate(timeout=300)
         self.assertEqual(run.returncode, 0, out + err)
         with open(report, encoding="utf-8") as file:
-            return out, json.load(file)["clock"]
+            return out, json.load(file)
 
     def schedule(self, *lines):
         path = os.path.join(self.dir, "schedule")
@@ -36,16 +36,22 @@ class SimtimeTest(FabemuCase):
         return path
 
     def check_equal(self, ranks, *options):
-        out, clock = self.simulate(ranks, *options)
-        self.assertRegex(out, r"simtime: [1-9]\d* checks passed, 0 failed")
-        self.assertEqual(clock["late_posts"], 0)
-        self.assertEqual(self.simulate(ranks, *options)[0], out)
+        """Run the program three times. Return its output and digest, which must be equal."""
+        def result():
+            out, report = self.simulate(ranks, *options)
+            self.assertRegex(out, r"simtime: [1-9]\d* checks passed, 0 failed")
+            self.assertEqual(report["clock"]["late_posts"], 0)
+            self.assertRegex(report["digest"], "^[0-9a-f]{16}$")
+            return out, report["digest"], report["clock"]["last_post_ns"]
+
+        first = result()
+        self.assertEqual(result(), first)
         with busy_host():
-            self.assertEqual(self.simulate(ranks, *options)[0], out)
-        return out
+            self.assertEqual(result(), first)
+        return first[:2]
 
     def test_oq2004(self):
-        out = self.check_equal(2)
+        out = self.check_equal(2)[0]
         traffic = json.loads(self.fabemu(
             "traffic", "--topo", "kary:4,2", "--pattern", "allreduce", "--group-size", "2",
             "--bytes", "8", "--operations", "10", "--json").stdout)
@@ -62,10 +68,10 @@ class SimtimeTest(FabemuCase):
     def test_processes_that_sleep_outside_the_fabric(self):
         for profile in "oq2004", "qsnet3":
             fifo = os.path.join(self.dir, profile)
-            out, clock = self.simulate(3, "--profile", profile, program="mpi_outside",
-                                       arguments=("--fifo", fifo))
+            out, report = self.simulate(3, "--profile", profile, program="mpi_outside",
+                                        arguments=("--fifo", fifo))
             self.assertRegex(out, r"outside: [1-9]\d* checks passed, 0 failed")
-            self.assertGreater(clock["outside_ns"], 100e6)
+            self.assertGreater(report["clock"]["outside_ns"], 100e6)
 
     def test_faults_at_exact_times(self):
         schedule = self.schedule("at=200us for=300us link-down link=any",
@@ -73,8 +79,10 @@ class SimtimeTest(FabemuCase):
                                  "at=2ms for=1ms switch-crash switch=any")
         events = os.path.join(self.dir, "events.json")
         options = ("--profile", "qsnet3", "--faults", schedule, "--events", events)
-        out = self.check_equal(8, *options)
-        self.assertNotEqual(out, self.simulate(8, "--profile", "qsnet3")[0])
+        out, digest = self.check_equal(8, *options)
+        without, report = self.simulate(8, "--profile", "qsnet3")
+        self.assertNotEqual(out, without)
+        self.assertNotEqual(digest, report["digest"])
         with open(events, encoding="utf-8") as file:
             changes = [event for event in map(json.loads, file) if event["event"] == "fault"]
         self.assertEqual([(event["fault"], event["state"], round(event["s"] * 1e6))

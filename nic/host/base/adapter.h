@@ -108,7 +108,8 @@ struct nic_compute {
     struct nic_tape *tape; /* the calls that are recorded or replayed; NULL: none */
     bool replays;
     int rank;                 /* of this process in its MPI job; -1: none */
-    bool polled;              /* the last call was a poll */
+    bool began;               /* simulated time had begun when the last call began */
+    bool polled;              /* since then, the last call was a poll */
     uint64_t polls, readings; /* since the last call that was recorded or replayed */
 };
 

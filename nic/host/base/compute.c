@@ -22,6 +22,7 @@
 #include "emu/util/count.h"
 #include "emu/util/instructions.h"
 #include "emu/util/now.h"
+#include "emu/util/random.h"
 #include "nic/host/base/base.h"
 #include "nic/host/base/local_time.h"
 #include "nic/host/base/tape.h"
@@ -181,20 +182,43 @@ static uint64_t replayed_ns(struct fabemu *fab, const struct emu_call *call)
 
 void nic_call_begin(struct fabemu *fab, const struct emu_call *call)
 {
+    struct nic_compute *c = &fab->sim.compute;
     uint64_t ns = 0;
 
     if (!nic_sim_is_owner(fab) || nic_is_defunct(fab))
         return;
-    count_soft(&fab->sim.compute, call);
-    if (fab->sim.compute.tape && fab->sim.compute.replays)
+    c->began = nic_sim_has_begun(fab);
+    if (!c->began && emu_call_is_soft(call->kind))
+        return;
+    count_soft(c, call);
+    if (c->tape && c->replays)
         ns = replayed_ns(fab, call);
-    if (!nic_sim_has_begun(fab))
+    if (!c->began)
         return;
     if (measures(fab))
         ns = measured_ns(fab, call);
     pass(fab, ns);
     if (!emu_call_is_soft(call->kind))
         nic_spend(fab, fab->hostif.shared->sim.call_ps);
+}
+
+/*
+ * Count @call, and add it to the digest of the process. Posts before simulated time begins are not
+ * part of the digest, because they have no time. Only one thread writes these counts.
+ */
+static void count_post(struct fabemu *fab, const struct emu_call *call)
+{
+    struct emu_simtime *sim = &fab->hostif.shared->sim;
+    uint64_t now_ps = nic_local_ps(fab), digest = emu_count_read(&sim->digest);
+
+    emu_count(&sim->calls, 1);
+    if (!nic_sim_has_begun(fab))
+        return;
+    digest = emu_mix(digest ^ now_ps);
+    digest = emu_mix(digest ^ call->bytes);
+    digest = emu_mix(digest ^ ((uint64_t)call->kind << 32 | call->node));
+    atomic_store_explicit(&sim->digest, digest, memory_order_relaxed);
+    atomic_store_explicit(&sim->last_post_ps, now_ps, memory_order_relaxed);
 }
 
 /* The program has posted @call: record it, or go on to the next one of the recording. */
@@ -204,7 +228,7 @@ static void posted_one(struct fabemu *fab, const struct emu_call *call)
     struct emu_call done = *call;
 
     if (call->kind != EMU_CALL_END)
-        emu_count(&fab->hostif.shared->sim.calls, 1);
+        count_post(fab, call);
     if (!c->tape)
         return;
     was_on_tape(c);
@@ -223,7 +247,7 @@ void nic_call_end(struct fabemu *fab, const struct emu_call *call, bool posted)
 
     if (!nic_sim_is_owner(fab) || nic_is_defunct(fab))
         return;
-    c->polled = call->kind == EMU_CALL_POLL;
+    c->polled = call->kind == EMU_CALL_POLL && c->began;
     if (posted)
         posted_one(fab, call);
     if (measures(fab))

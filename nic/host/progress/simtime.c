@@ -55,11 +55,26 @@ static uint64_t limit_ps(const struct fabemu *fab, uint32_t waits)
     return most_ps;
 }
 
+/*
+ * Poll before simulated time begins. The host decides how often a process does so, so these polls
+ * take no time, and do not count as polls without success.
+ */
+static uint32_t poll_before_begin(struct fabemu *fab)
+{
+    uint32_t moved = nic_poll(fab);
+
+    if (!moved)
+        nic_await(fab, nic_local_ps(fab));
+    return moved;
+}
+
 static uint32_t poll_in_turn(struct fabemu *fab)
 {
     uint64_t call_ps = fab->hostif.shared->sim.call_ps;
     uint32_t moved, empty;
 
+    if (!nic_sim_has_begun(fab))
+        return poll_before_begin(fab);
     await_present(fab);
     moved = nic_poll(fab);
     if (!moved) {

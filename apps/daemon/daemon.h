@@ -53,11 +53,20 @@ struct daemon_refusal {
     char what[96];    /* the hint that the provider does not support, reported by the process */
 };
 
+/* Clock virtual: processes that slept outside the fabric, and have detached. */
+struct daemon_sleeps {
+    uint32_t processes;
+    uint64_t longest_ns; /* of one process, host time */
+    int64_t rank;        /* that process's rank in its MPI job; -1: none */
+    uint32_t node;
+};
+
 /* Counts since the start of the fabric. */
 struct daemon_record {
     struct daemon_waits waits;
-    uint64_t attaches;     /* processes that were given a node */
-    uint64_t refused;      /* processes that got no node */
+    uint64_t attaches; /* processes that were given a node */
+    uint64_t refused;  /* processes that got no node */
+    struct daemon_sleeps sleeps;
     uint64_t outside;      /* processes whose MPI messages use another transport */
     char outside_why[200]; /* the reason that the first of these processes gave */
     uint32_t refusals;

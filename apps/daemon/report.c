@@ -231,7 +231,22 @@ static struct json_object *compute(const struct fabric_config *config,
     return json_add_number(all, "differing", totals->differing);
 }
 
+/* Which processes slept outside the fabric, so that the results are not exact. */
+static struct json_object *outside_sleeps(const struct daemon_sleeps *sleeps,
+                                          const struct topo_graph *graph)
+{
+    struct json_object *all = json_object_new_object();
+
+    json_add_number(all, "processes", sleeps->processes);
+    json_add_number(all, "longest_ns", sleeps->longest_ns);
+    json_object_object_add(all, "rank",
+                           sleeps->rank < 0 ? NULL : json_object_new_int64(sleeps->rank));
+    json_add_node(all, graph, sleeps->node);
+    return all;
+}
+
 static struct json_object *report_clock(struct fabric *fabric, const struct fabric_config *config,
+                                        const struct daemon_record *record,
                                         const struct fabric_totals *totals)
 {
     struct json_object *clock = json_object_new_object();
@@ -243,6 +258,10 @@ static struct json_object *report_clock(struct fabric *fabric, const struct fabr
         json_add_number(clock, "last_post_ns", totals->last_post_ns);
         json_add_number(clock, "late_posts", totals->late_posts);
         json_add_number(clock, "outside_ns", totals->outside_ns);
+        json_object_object_add(clock, "outside",
+                               record->sleeps.processes
+                                   ? outside_sleeps(&record->sleeps, config->graph)
+                                   : NULL);
         json_object_object_add(clock, "compute", compute(config, totals));
     }
     json_object_object_add(clock, "real_time_factor",
@@ -349,7 +368,7 @@ struct json_object *report_build(struct fabric *fabric, const struct fabric_conf
     report_network(report, config);
     json_add_text(report, "profile_from", config->profile_from ? config->profile_from : "default");
     json_object_object_add(report, "profile_set", profile_set(config));
-    json_object_object_add(report, "clock", report_clock(fabric, config, &totals));
+    json_object_object_add(report, "clock", report_clock(fabric, config, record, &totals));
     json_object_object_add(report, "programs",
                            config->clock == EMU_CLOCK_REAL
                                ? programs(&record->waits, totals.real_time_factor, config->graph)
@@ -471,6 +490,22 @@ static void print_compute(FILE *out, struct json_object *compute)
                 number(compute, "differing"));
 }
 
+static void print_sleeps(FILE *out, struct json_object *clock)
+{
+    struct json_object *outside = member(clock, "outside");
+
+    if (!number(clock, "outside_ns"))
+        return;
+    fprintf(out, ", not exact: processes slept outside the fabric for %s",
+            lasted(clock, "outside_ns").text);
+    if (member(outside, "rank"))
+        fprintf(out, ", most of all rank %lld, for %s", number(outside, "rank"),
+                lasted(outside, "longest_ns").text);
+    else if (outside)
+        fprintf(out, ", most of all the process of node %lld, for %s", number(outside, "node"),
+                lasted(outside, "longest_ns").text);
+}
+
 static void print_fabric(FILE *out, struct json_object *report)
 {
     struct json_object *clock = member(report, "clock");
@@ -492,9 +527,7 @@ static void print_fabric(FILE *out, struct json_object *report)
     if (number(clock, "late_posts"))
         fprintf(out, ", not exact: %s segments were posted too late for their time",
                 counted(clock, "late_posts").text);
-    if (number(clock, "outside_ns"))
-        fprintf(out, ", not exact: processes slept outside the fabric for %s",
-                lasted(clock, "outside_ns").text);
+    print_sleeps(out, clock);
     print_compute(out, member(clock, "compute"));
     fprintf(out, "\n  processes    %lld attached, %lld at the same time",
             number(processes, "attached"), number(processes, "peak"));

@@ -214,8 +214,23 @@ static void request_attach(struct daemon *daemon, struct client *client,
                                                    third});
 }
 
+/* Clock virtual: record for how long the process has slept outside the fabric. */
+static void record_sleep(struct daemon *daemon, const struct client *client)
+{
+    uint64_t ns = fabric_outside_ns(daemon->fabric, (uint32_t)client->node);
+    struct daemon_sleeps *sleeps = &daemon->record.sleeps;
+
+    sleeps->processes += ns > 0;
+    if (ns > sleeps->longest_ns) {
+        sleeps->longest_ns = ns;
+        sleeps->rank = client->rank;
+        sleeps->node = (uint32_t)client->node;
+    }
+}
+
 void daemon_node_free(struct daemon *daemon, struct client *client, bool dead)
 {
+    record_sleep(daemon, client);
     daemon_queues_forget(client);
     daemon_waits_detach(daemon, client, dead);
     daemon_standstill_detach(daemon, client);

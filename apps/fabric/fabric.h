@@ -115,6 +115,12 @@ void fabric_set_pid(struct fabric *fabric, uint32_t node, pid_t pid);
 uint64_t fabric_reached_ps(const struct fabric *fabric);
 
 /**
+ * fabric_outside_ns - clock virtual: return for how long the process at @node has slept outside the
+ * fabric, in ns of the host's time. 0: never, or the node has no process. Thread: manager.
+ */
+uint64_t fabric_outside_ns(const struct fabric *fabric, uint32_t node);
+
+/**
  * fabric_process_ps - return the time of the clock by which processes report times: the host's
  * monotonic clock, or on clock virtual the simulated time. fabric_process_ns() - the same in ns.
  * Thread: any.

@@ -71,7 +71,11 @@ class SimtimeTest(FabemuCase):
             out, report = self.simulate(3, "--profile", profile, program="mpi_outside",
                                         arguments=("--fifo", fifo))
             self.assertRegex(out, r"outside: [1-9]\d* checks passed, 0 failed")
-            self.assertGreater(report["clock"]["outside_ns"], 100e6)
+            clock = report["clock"]
+            self.assertGreater(clock["outside_ns"], 100e6)
+            self.assertGreater(clock["outside"]["processes"], 0)
+            self.assertLessEqual(clock["outside"]["longest_ns"], clock["outside_ns"])
+            self.assertIn(clock["outside"]["rank"], (0, 2)) # rank 1 only waits for the others
 
     def test_faults_at_exact_times(self):
         schedule = self.schedule("at=200us for=300us link-down link=any",

@@ -2,10 +2,10 @@
 /*
  * client.c - connections to the daemon: admission, sending, and events for subscribers and files.
  *
- * If a client's socket cannot accept all bytes, the rest waits in a buffer of the client. A buffer
- * is allowed to be EMU_JSON_KEEP bytes large; what it has beyond that is its *excess*. If the
- * excesses of all clients add up to more than CONN_EXCESS_MAX, the daemon disconnects the clients
- * with the largest excess.
+ * If a client's socket cannot accept all bytes, the rest waits in a buffer of the client. The
+ * *excess* of a buffer is the number of its bytes beyond EMU_JSON_KEEP. If the excesses of all
+ * clients add up to more than CONN_EXCESS_MAX, the daemon disconnects the clients with the largest
+ * excess.
  */
 #include <errno.h>
 #include <signal.h>

@@ -138,7 +138,7 @@ struct daemon {
         bool *lost;
         /* by cable: its hosts are connected again, and settle_mended() has to handle that */
         bool *mended;
-        bool *now;      /* by cable, scratch space: the loss that is handled now affects it */
+        bool *now;      /* scratch space; by cable: the current loss affects it */
         bool news;      /* `lost` has changed, and settle_lost() has to handle it */
         bool heals;     /* `mended` has changed, and settle_mended() has to handle it */
         bool severed;   /* a cable is lost, and this fabric cannot reroute traffic */
@@ -169,8 +169,9 @@ struct client *daemon_client_new(struct daemon *daemon, int fd, pid_t pid);
 
 /**
  * daemon_client_gone - mark @client as gone. It is closed at the end of the round, when no function
- * uses it any more. daemon_client_close() - close its connection. daemon_client_free() - free the
- * closed client.
+ * uses it any more.
+ * daemon_client_close() - close its connection.
+ * daemon_client_free() - free the closed client.
  */
 void daemon_client_gone(struct daemon *daemon, struct client *client);
 void daemon_client_close(struct daemon *daemon, struct client *client);
@@ -314,8 +315,9 @@ void daemon_request(struct daemon *daemon, struct client *client, struct json_ob
 /**
  * daemon_queries_settle - at the end of a round: reply to the requests whose queries are complete.
  * daemon_queries_wait_ms() - return how long the loop may sleep until a query must end; -1: no
- * query is in progress. daemon_queries_end() - answer all waiting requests with an error, because
- * the fabric is shutting down.
+ * query is in progress.
+ * daemon_queries_end() - answer all waiting requests with an error, because the fabric is shutting
+ * down.
  */
 void daemon_queries_settle(struct daemon *daemon);
 int daemon_queries_wait_ms(struct daemon *daemon);
@@ -434,10 +436,12 @@ int daemon_exiting_wait_ms(const struct daemon *daemon);
 
 /**
  * daemon_remote_open - connect to the hosts in daemon->config->hosts, as their coordinator. Errors:
- * as coordinator_open(). daemon_remote_settle() - at the end of a round: handle hosts and links
- * that were lost or have come back. daemon_remote_tick() - once a second: repeat the notification
- * of processes that cannot reach each other. daemon_remote_close() - end the parts of the fabric on
- * other hosts: coordinator_close().
+ * as coordinator_open().
+ * daemon_remote_settle() - at the end of a round: handle hosts and links that were lost or have
+ * come back.
+ * daemon_remote_tick() - once a second: repeat the notification of processes that cannot reach each
+ * other.
+ * daemon_remote_close() - end the parts of the fabric on other hosts: coordinator_close().
  */
 int daemon_remote_open(struct daemon *daemon, char *error, size_t error_bytes);
 void daemon_remote_settle(struct daemon *daemon);
@@ -453,9 +457,11 @@ void daemon_hosts_report(struct daemon *daemon, struct json_object *report);
 /* --- capture.c --------------------------------------------------------------------------- */
 
 /*
- * Requests to start and to stop a capture. daemon_capture_left() - end the capture of @client,
- * because its connection closes. daemon_capture_open(), daemon_capture_close() - start and stop the
- * capture that --capture requests, which lasts as long as the fabric. Errors: as capture_begin().
+ * Requests to start and to stop a capture.
+ * daemon_capture_left() - end the capture of @client, because its connection closes.
+ * daemon_capture_open(),
+ * daemon_capture_close() - start and stop the capture that --capture requests, which lasts as long
+ * as the fabric. Errors: as capture_begin().
  */
 void daemon_capture(struct daemon *daemon, struct client *client, struct json_object *request);
 void daemon_capture_stop(struct daemon *daemon, struct client *client, struct json_object *request);
@@ -470,9 +476,9 @@ void daemon_waits_open(struct daemon *daemon);
 void daemon_waits_close(struct daemon *daemon);
 
 /**
- * daemon_waits_attach - start sampling the waits of @client's process. daemon_waits_detach() - take
- * the last sample. @dead: the process has ended, so its counters cannot be read. Call both while
- * @client has its node.
+ * daemon_waits_attach - start sampling the waits of @client's process.
+ * daemon_waits_detach() - take the last sample. @dead: the process has ended, so its counters
+ * cannot be read. Call both while @client has its node.
  */
 void daemon_waits_attach(struct daemon *daemon, struct client *client);
 void daemon_waits_detach(struct daemon *daemon, struct client *client, bool dead);

@@ -68,8 +68,8 @@ static const char *const type_names[EMU_TYPES] = {
 };
 
 /*
- * names of the MPI collectives that the network executes by means of other collectives; NULL: it
- * has an operation of its own for this collective
+ * names of the MPI collectives that the network executes as other collectives; NULL: the network
+ * executes this one directly
  */
 static const char *const call_names[FABEMU_COLLS] = {
     [FABEMU_COLL_ALLGATHER] = "all-gather",

@@ -12,9 +12,8 @@
 #include "emu/packet/kind.h"
 
 #define KIND(emu_kind) ((emu_kind)-EMU_MULTICAST)
-#define LINES_MOST \
-    8u                /* maximum number of lines about collectives, of which each is for one
-                           * kind, size and place of execution */
+/* maximum number of lines about collectives; each line is for one kind, size and place */
+#define LINES_MOST 8u
 #define HEAVY_MOST 3u /* maximum number of pairs of nodes that the summary names */
 
 /* Return the name of a kind of collective. @kind: index in struct fabric_comm. */

@@ -387,7 +387,7 @@ static bool is_remote_attached(const struct daemon *daemon)
 /*
  * Wait for processes on other hosts to detach. The supervisor of this host does not see those
  * processes, so it may end the fabric before their last requests have arrived. The time limit is
- * that for processes of this host (--bound term), but at most half of --bound stop.
+ * the one for processes of this host (--bound term), but at most half of --bound stop.
  */
 static void await_remote(struct daemon *daemon)
 {

@@ -29,9 +29,8 @@
 #include "nic/host/base/wire.h"
 
 #define COLLECT_PS UINT64_C(100000000000) /* interval of collections of hits */
-#define WATCH_PS \
-    UINT64_C(1000000000) /* the same interval while a fault waits for a certain
-                                           * packet (option on=) */
+/* the same interval while a fault waits for a certain packet (option on=) */
+#define WATCH_PS UINT64_C(1000000000)
 /* the same as WATCH_PS on several hosts, where each collection is a query to all hosts */
 #define WATCH_REMOTE_PS UINT64_C(10000000000)
 #define STEP_REMOTE_PS  UINT64_C(1000000000) /* step_ps and in_flight_ps on several hosts */

@@ -26,8 +26,9 @@ void daemon_faults_run(struct daemon *daemon);
 
 /**
  * daemon_faults_sever - let the manager take the cables in @lost (by cable) out of service and
- * route around them. Errors: -ENOMEM and others, with one line in @error. daemon_faults_rejoin() -
- * let the manager bring up the cables in @mended, which carry segments again.
+ * route around them. Errors: -ENOMEM and others, with one line in @error.
+ * daemon_faults_rejoin() - let the manager bring up the cables in @mended, which carry segments
+ * again.
  */
 int daemon_faults_sever(struct daemon *daemon, const bool *lost, char *error, size_t error_bytes);
 void daemon_faults_rejoin(struct daemon *daemon, const bool *mended);
@@ -72,8 +73,8 @@ void daemon_fault_list(struct daemon *daemon, struct client *client, struct json
 
 struct daemon_drops {
     uint64_t scan_ps; /* time of the next check, daemon_now_ps() */
-    uint64_t pairs;   /* notifications sent; each is about two processes between which segments were
-                       * lost */
+    uint64_t pairs;   /* notifications sent; each is about two processes between which segments
+                       * were lost */
     uint64_t more;    /* further segments lost between the same processes, without a notification */
     uint64_t groups;  /* groups that failed because of a drop */
     uint64_t out;     /* how often a combine unit was taken out of service */

@@ -707,8 +707,8 @@ void daemon_group_join(struct daemon *daemon, struct client *client, struct json
     members = emu_json_number(request, "members", group->count);
     if (member->standing == JOINED) {
         daemon_reply_error(daemon, client, -EALREADY, "this process has joined that group already");
-    } else if (members != group->count) { /* the process means another group, because its number of
-                                           * members differs */
+    } else if (members != group->count) { /* the process means another group, because its number
+                                           * of members differs */
         uint32_t count = group->count;
 
         group_decline(daemon, group, member);

@@ -161,10 +161,12 @@ static struct json_object *dropped(const struct fabric_totals *totals)
 
 /* --- timing accuracy on clock real ---------------------------------------------------- */
 
-#define ON_TIME_SHARE \
-    100                     /* a run is "on time" if at most 1/ON_TIME_SHARE of its time was lost,
-                             * and */
-#define ON_TIME_FACTOR 0.99 /* if the fabric's real-time factor was at least this */
+/*
+ * Programs were "on time" if they lost at most 1/ON_TIME_SHARE of the time, and if the fabric's
+ * real-time factor was at least ON_TIME_FACTOR.
+ */
+#define ON_TIME_SHARE  100
+#define ON_TIME_FACTOR 0.99
 
 /* Return whether programs were on time (docs/manual.md). NULL: unknown. */
 static struct json_object *on_time(const struct daemon_waits *waits, double factor)
@@ -507,9 +509,10 @@ static void print_provider(FILE *out, const char *name)
 static void print_outside(FILE *out, struct json_object *one)
 {
     if (one)
-        fprintf(out, "  outside      MPI messages of %lld process%s do not pass the fabric: %s\n",
-                number(one, "processes"), number(one, "processes") == 1 ? "" : "es",
-                text(one, "why"));
+        fprintf(
+            out,
+            "  outside      MPI messages of %lld process%s do not pass through the fabric: %s\n",
+            number(one, "processes"), number(one, "processes") == 1 ? "" : "es", text(one, "why"));
 }
 
 static void print_refusals(FILE *out, struct json_object *list)

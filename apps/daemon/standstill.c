@@ -20,13 +20,11 @@
 #include "emu/util/now.h"
 
 #define QUIET_NS 2000000000u /* if nothing moves for this long, the run stands still */
-#define SILENT_NS \
-    3500000000u /* a process that has sent no report for this long counts as
-                                 * silent */
-#define UNPOLLED_NS \
-    1000000000u       /* a program that has had a core for this long without polling does
-                                 * not wait */
-#define LINKS_MAX 32u /* maximum number of stalled links that are listed */
+/* a process that has sent no report for this long counts as silent */
+#define SILENT_NS 3500000000u
+/* a program that has had a core for this long without polling does not wait */
+#define UNPOLLED_NS 1000000000u
+#define LINKS_MAX   32u /* maximum number of stalled links that are listed */
 
 /* --- samples ---------------------------------------------------------------------------- */
 

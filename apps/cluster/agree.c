@@ -90,7 +90,7 @@ static int print_all(const struct cluster *cluster, const struct fabric_config *
     return topo_write(config->graph, to);
 }
 
-/* Make the digest of four 64-bit hashes of the text, each with another seed. */
+/* Make a digest that consists of four 64-bit hashes of the text, each with a different seed. */
 static void digest_text(const char *text, size_t bytes, uint8_t digest[static CLUSTER_DIGEST_BYTES])
 {
     for (uint32_t lane = 0; lane < CLUSTER_DIGEST_BYTES / 8; lane++) {
@@ -122,8 +122,8 @@ int cluster_digest(const struct cluster *cluster, const struct fabric_config *co
 /* --- the key ------------------------------------------------------------------------ */
 
 /*
- * Parse hexadecimal digits, after which white space may follow. Returns false if there are not 2 *
- * CLUSTER_KEY_BYTES of them.
+ * Parse 2 * CLUSTER_KEY_BYTES hexadecimal digits, which white space may follow. Returns false if
+ * the text is anything else.
  */
 static bool read_hex(const char *text, size_t bytes, uint8_t key[static CLUSTER_KEY_BYTES])
 {
@@ -159,7 +159,10 @@ static int read_key(FILE *from, const char *name, uint8_t key[static CLUSTER_KEY
                        CLUSTER_KEY_BYTES, 2 * CLUSTER_KEY_BYTES);
 }
 
-/* Open the key's file, and do not wait for a writer if it is a pipe. Errors: NULL and errno. */
+/*
+ * Open the key's file; if it is a pipe, do not wait for a writer. On an error, return NULL and set
+ * errno.
+ */
 static FILE *open_key(const char *name)
 {
     int fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -188,7 +191,8 @@ int cluster_key(const struct cluster *cluster, uint8_t key[static CLUSTER_KEY_BY
         err = fail(-EINVAL, error, error_bytes, "%.200s: no key: it is not a regular file", name);
     } else if (is.st_mode & 077) {
         err = fail(-EACCES, error, error_bytes,
-                   "%.200s: others may read the key: make a new key, and chmod 600 its file", name);
+                   "%.200s: other users may read the key: make a new key, and chmod 600 its file",
+                   name);
     } else {
         setvbuf(from, NULL, _IONBF, 0); /* do not leave a copy of the key in a buffer */
         err = read_key(from, name, key, error, error_bytes);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * channel.h - the control channel between the coordinator and an agent: limits, formats and helpers
- * that both ends share (hosts.h). Internal to apps/cluster.
+ * channel.h - the control channel between the coordinator and an agent (hosts.h): limits, formats
+ * and helpers that both ends share. Internal to apps/cluster.
  */
 #ifndef APPS_CLUSTER_CHANNEL_H
 #define APPS_CLUSTER_CHANNEL_H
@@ -17,9 +17,9 @@
 #include "emu/util/printable.h"
 
 /*
- * Have @epoll report @what when @conn is readable (if @reads), and when it is writable while output
- * is queued. If neither applies, @epoll reports nothing, not even the end of the connection. @had:
- * the events that are requested now (0 at first), which this function updates.
+ * Let @epoll report @what when @conn is readable, if @reads is set, and when @conn is writable, if
+ * output is queued. If neither is so, @epoll reports nothing, not even the end of the connection.
+ * @had: the events that were requested before (at first 0); set to those that are requested now.
  */
 static inline void hosts_listen_for(int epoll, struct conn *conn, bool reads, uint32_t *had,
                                     void *what)
@@ -43,26 +43,27 @@ static inline void hosts_listen(int epoll, struct conn *conn, uint32_t *had, voi
 }
 
 /*
- * A message of a process is put on the control channel only while at most HOSTS_BACKLOG bytes are
- * queued there. The rest of the buffer (CONN_OUT_MAX) is for calls. Therefore a process that sends
- * faster than the other host reads has to wait, but calls do not wait. A process that does not read
- * replies must stop when it has HOSTS_ASKED_MOST requests in flight.
+ * A message of a process is queued on the control channel only if at most HOSTS_BACKLOG bytes are
+ * already queued there. The rest of the buffer (CONN_OUT_MAX) is reserved for calls. Therefore a
+ * process that sends faster than the other host reads has to wait, but calls do not wait. A process
+ * that does not read its replies can send no more requests when HOSTS_ASKED_MOST of them are in
+ * flight.
  */
 #define HOSTS_BACKLOG    ((size_t)512 << 10)
 #define HOSTS_ASKED_MOST 16u
 
 /*
- * Output to a process is sent as *text*, in pieces of up to HOSTS_PIECE_BYTES, if it is a snapshot
- * or a line longer than a piece; only the process parses it as JSON. At most HOSTS_UNACKED_MOST
- * bytes of text for a process may be sent and not yet read by it. Further text waits at the daemon,
- * which skips snapshots meanwhile. The process's host acknowledges text whenever the process has
- * read HOSTS_ACK_BYTES of it.
+ * If output to a process is a snapshot, or a line longer than HOSTS_PIECE_BYTES, it is sent as
+ * *text*, in pieces of up to this size. The hosts do not parse it as JSON; only the process does.
+ * At most HOSTS_UNACKED_MOST bytes of text for a process may be sent and not yet read by it.
+ * Further text waits in the daemon, which skips snapshots in the meantime. The process's host
+ * acknowledges text whenever the process has read HOSTS_ACK_BYTES of it.
  */
 #define HOSTS_PIECE_BYTES  ((size_t)32 << 10)
 #define HOSTS_UNACKED_MOST ((size_t)128 << 10)
 #define HOSTS_ACK_BYTES    ((size_t)32 << 10)
 static_assert(HOSTS_ACK_BYTES < HOSTS_UNACKED_MOST,
-              "text that was read and is not acknowledged yet never fills the limit");
+              "text that was read but is not acknowledged yet never uses up the limit");
 
 static inline bool hosts_is_full(const struct conn *control)
 {
@@ -77,13 +78,16 @@ static inline bool hosts_is_full(const struct conn *control)
  */
 #define HOSTS_REFUSED_MS 3000
 #define HOSTS_LONGER_MS  2000
-#define HOSTS_WARN_MS    1000 /* time until a warning explains why a host is not connected yet */
-#define HOSTS_WHY_BYTES  256
+/* time after which a warning explains why a host is not connected yet */
+#define HOSTS_WARN_MS   1000
+#define HOSTS_WHY_BYTES 256
 
-/* Have @epoll report @link, once, when the link's session has ended. Errors: -errno. */
+/* Let @epoll report @link, once, when the link's session has ended. Errors: -errno. */
 static inline int hosts_watch(int epoll, const struct hosts_link *link)
 {
-    /* no events: a hang-up is reported anyway, and data from a malicious host is not */
+    /*
+     * request no events: a hang-up is reported nevertheless, but data from a malicious host is not
+     */
     struct epoll_event event = {.data.ptr = (void *)(uintptr_t)link};
 
     return epoll_ctl(epoll, EPOLL_CTL_ADD, link->closed_fd, &event) < 0 ? -errno : 0;
@@ -100,8 +104,8 @@ static inline uint64_t hosts_number_at(struct json_object *list, size_t i)
 }
 
 /*
- * Copy text field @field of @message, which is from another host, with unprintable bytes replaced;
- * "" if there is none.
+ * Copy the text of field @field of @message to @to, or "" if the field is missing. Replace
+ * unprintable bytes, because @message comes from another host.
  */
 static inline void hosts_text(char *to, size_t bytes, struct json_object *message,
                               const char *field)
@@ -111,16 +115,18 @@ static inline void hosts_text(char *to, size_t bytes, struct json_object *messag
 }
 
 /*
- * numbers.c: write the counters of struct fabric_totals as a list; hosts_totals_add() - add such a
- * list to @sum. All hosts have the same counters in the same order, which cluster_digest() ensures.
+ * numbers.c: write the counters of struct fabric_totals as a list;
+ * hosts_totals_add() - add such a list to @sum. All hosts have the same counters in the same order,
+ * which cluster_digest() ensures.
  */
 struct json_object *hosts_totals_list(const struct fabric_totals *totals);
 void hosts_totals_add(struct fabric_totals *sum, struct json_object *list);
 
 /*
  * numbers.c: return the communication of this host's processes, with at most @most pairs of nodes,
- * beginning with pair number @from. If pairs are left out, "next" is the number of the first pair
- * left out. Other data is included only if @from is 0. Returns NULL if there is no memory.
+ * beginning with pair number @from. If further pairs are left out, "next" is the number of the
+ * first of them. Data other than pairs is included only if @from is 0. Returns NULL if there is no
+ * memory.
  * hosts_comm_add() - add such an object to @sum; invalid parts are ignored.
  */
 #define HOSTS_PAIRS_MOST 65536u /* maximum number of pairs per message */
@@ -130,8 +136,8 @@ void hosts_comm_add(struct fabric_comm *sum, struct json_object *comm);
 #define HOSTS_STALL 5u /* numbers per stalled link in a reply to "stalls" */
 
 /*
- * numbers.c: write bytes as hexadecimal digits. Returns NULL if there is no memory.
- * hosts_from_hex() - parse digits into at most @most bytes. Returns the number of bytes; 0 on
+ * numbers.c: return bytes as text of hexadecimal digits; NULL if there is no memory.
+ * hosts_from_hex() - parse such digits into at most @most bytes. Returns the number of bytes; 0 on
  * error.
  */
 struct json_object *hosts_to_hex(const void *from, size_t bytes);
@@ -141,16 +147,22 @@ size_t hosts_from_hex(struct json_object *digits, void *to, size_t most);
 void hosts_ports_add(struct json_object *list, emu_ports set);
 
 /**
- * hosts_ports_read - numbers.c: read a set of ports, as another host sent it, from the elements of
- * @list that begin at @at. @ports: number of ports of a switch. Returns false if the list is too
+ * hosts_ports_read - numbers.c: read a set of ports from @list, which another host has sent,
+ * beginning at element @at. @ports: number of ports of a switch. Returns false if the list is too
  * short or the set has a port from @ports on.
  */
 bool hosts_ports_read(emu_ports *ret, struct json_object *list, size_t at, uint32_t ports);
 
-/* Most hits in a reply to "hits". Each is the bytes of a struct emu_fault_hit in hexadecimal. */
+/*
+ * Maximum number of hits in a reply to "hits". A hit is sent as the bytes of struct emu_fault_hit,
+ * in hexadecimal.
+ */
 #define HOSTS_HITS_MOST 4096u
 
-/* Most drops in a reply to "unrecoverable". A line has space for many times that number. */
+/*
+ * Maximum number of drops in a reply to "unrecoverable". A line has space for many times that
+ * number.
+ */
 #define HOSTS_DROPS_MOST 4096u
 
 /* Bits of field "is" of a group, which coordinator/admit.c sends to agent/rejoin.c. */
@@ -161,33 +173,34 @@ bool hosts_ports_read(emu_ports *ret, struct json_object *list, size_t at, uint3
 
 #define HOSTS_TREE_NUMBERS (2u + EMU_PORT_WORDS) /* numbers per switch of a group's tree */
 
-/* Most digits in a message about pending operations. */
+/* Maximum number of hexadecimal digits in a message about pending operations. */
 #define HOSTS_BLOCKS_MOST ((size_t)CONN_REPLY_MAX / 4)
 
 /*
- * Most bytes of other messages that an agent may send before it replies to a call; the coordinator
- * keeps them as text. 64 MiB is the limit of the daemon's buffers for all its own clients. In
- * addition, the process of each node may have HOSTS_ASKED_MOST requests of 256 bytes in flight.
+ * Maximum size, in bytes, of the other messages that an agent may send before it replies to a call;
+ * the coordinator keeps them as text until then. 64 MiB is the limit of the daemon's buffers for
+ * all its own clients. In addition, the process of each node may have HOSTS_ASKED_MOST requests of
+ * 256 bytes in flight.
  */
 #define HOSTS_KEPT_BYTES(nodes) (CONN_EXCESS_MAX + (size_t)(nodes)*HOSTS_ASKED_MOST * 256u)
 
 /*
- * hosts_limit (numbers.c) - let @conn refuse a line from another host if it is longer, or has more
- * lists, than any line that a correct host sends for @fabric. hosts_line_most() - return the length
- * of the longest line that a correct host sends. A number has at most 20 digits. There are at most
- * 17 numbers for each cable (in "scan" and "test"), and a few for each switch or node (in
- * "arrived", "groups" and "begin"). 5 MiB are added for the lists that do not grow with the
- * network: hits of up to 131072 faults, HOSTS_PAIRS_MOST pairs, a message of groups, or the request
- * of a process.
+ * hosts_limit (numbers.c) - let @conn reject a line from another host if the line is longer, or has
+ * more lists and objects, than any line that a correct host sends for @fabric.
+ * hosts_line_most() - return the length of the longest line that a correct host sends. A number has
+ * at most 20 digits. There are at most 17 numbers for each cable (in "scan" and "test"), and a few
+ * for each switch or node (in "arrived", "groups" and "begin"). 5 MiB are added for lines whose
+ * length does not depend on the network: the hits of up to 131072 faults, HOSTS_PAIRS_MOST pairs, a
+ * message of groups, or the request of a process.
  */
 size_t hosts_line_most(const struct fabric *fabric);
 void hosts_limit(struct conn *conn, const struct fabric *fabric, size_t containers_max);
 
 /*
- * Most lists and objects in a line. An agent sends most of them in a request of a process, or in a
- * reply to "totals", with an object for each of its links (64 hosts by 8 ports). The coordinator
- * sends most of them in "groups", with three for each group, or in a reply of HOSTS_PIECE_BYTES to
- * a process.
+ * Maximum number of lists and objects in a line. Of an agent's lines, a request of a process and a
+ * reply to "totals" have the largest number; the latter has an object for each link (64 hosts by 8
+ * ports). Of the coordinator's lines, "groups", with three for each group, and a reply of
+ * HOSTS_PIECE_BYTES to a process have the largest number.
  */
 #define HOSTS_AGENT_CONTAINERS       2048u
 #define HOSTS_COORDINATOR_CONTAINERS 32768u
@@ -197,7 +210,8 @@ void hosts_limit(struct conn *conn, const struct fabric *fabric, size_t containe
 #define HOSTS_TEST_MOST 100000
 
 #define HOSTS_SAMPLE_BYTES ((size_t)32 << 10) /* size of a piece of a sample */
-#define HOSTS_SAMPLE_SLACK ((size_t)2 << 10)  /* by how much its last record may exceed that size */
+/* by how many bytes the last record of a piece may exceed that size */
+#define HOSTS_SAMPLE_SLACK ((size_t)2 << 10)
 /* maximum number of bytes of counters of a device or a cable */
 #define HOSTS_SAMPLE_ROW 80u
 

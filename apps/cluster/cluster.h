@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cluster.h - the cluster file: the hosts of a fabric, the ports that connect them, and the part of
- * the network that each host has. docs/hosts.md describes the format.
+ * cluster.h - the cluster file, which describes the hosts of a fabric, the ports that connect them,
+ * and the part of the network that each host has. docs/hosts.md describes the format.
  *
  * All hosts must read the same file; cluster_digest() lets them verify that. Only cluster_read()
  * and cluster_key() read files.
@@ -18,9 +18,9 @@
 #include "topo/topo.h"
 
 #define CLUSTER_HOSTS_MAX    TOPO_HOSTS_MAX
-#define CLUSTER_PORTS_MAX    8   /* ports of a host */
-#define CLUSTER_RANGES_MAX   64  /* ranges of switches of a host */
-#define CLUSTER_JOINS_MAX    512 /* `join` lines in a file */
+#define CLUSTER_PORTS_MAX    8   /* maximum number of ports of a host */
+#define CLUSTER_RANGES_MAX   64  /* maximum number of ranges of switches of a host */
+#define CLUSTER_JOINS_MAX    512 /* maximum number of `join` lines in a file */
 #define CLUSTER_NAME_BYTES   64
 #define CLUSTER_DEVICE_BYTES 256
 #define CLUSTER_MAC_BYTES    6
@@ -32,7 +32,8 @@
 /* An Ethernet port for links to other hosts. */
 struct cluster_port {
     char device[CLUSTER_DEVICE_BYTES]; /* name of the device in DPDK's syntax */
-    bool has_mac;                      /* if false, the other hosts learn it in the handshake */
+    bool has_mac;                      /* if false, the other hosts learn the address in the
+                                        * handshake */
     uint8_t mac[CLUSTER_MAC_BYTES];
 };
 
@@ -45,7 +46,8 @@ struct cluster_host {
     uint32_t share; /* weight in topo_cut(): with 2, a host gets twice as many nodes as with 1 */
     uint32_t ports;
     struct cluster_port port[CLUSTER_PORTS_MAX];
-    uint32_t ranges;                                /* if 0, topo_cut() assigns the switches */
+    uint32_t ranges;                                /* number of entries of `range`; if 0,
+                                                     * topo_cut() assigns the switches */
     struct cluster_range range[CLUSTER_RANGES_MAX]; /* in ascending order, with gaps between them */
 };
 
@@ -68,7 +70,8 @@ struct cluster {
 /**
  * cluster_text - parse the text of a cluster file.
  * @name: name of the file, for messages.
- * @error: one line with the number of the text's line, the error, and a valid form.
+ * @error: one line that has the number of the wrong line, describes the error, and shows a valid
+ * form.
  * Errors: -EINVAL; -E2BIG, too many hosts, ports, ranges or joins; -ENOMEM.
  */
 int cluster_text(struct cluster *ret, const char *name, const char *text, size_t bytes, char *error,
@@ -79,20 +82,23 @@ int cluster_read(struct cluster *ret, const char *name, char *error, size_t erro
 
 void cluster_release(struct cluster *cluster);
 
-/** cluster_print - print the canonical text, from which cluster_text() makes an equal cluster. */
+/** cluster_print - print the canonical text; cluster_text() makes an equal cluster from it. */
 void cluster_print(const struct cluster *cluster, FILE *to);
 
 /** cluster_host - return the number of host @name; CLUSTER_HOSTS_MAX if there is none. Pure. */
 uint32_t cluster_host(const struct cluster *cluster, const char *name);
 
-/** cluster_fabric - return the fabric's number: its name if that is a number, else a hash of it. */
+/**
+ * cluster_fabric - return the fabric's number. If the fabric's name is a number, it is this number,
+ * else a hash of the name.
+ */
 uint64_t cluster_fabric(const struct cluster *cluster);
 
 /**
  * cluster_links - return the number of pairs of ports that connect two hosts. If `join` lines
  * connect the two hosts, these lines are the pairs; otherwise the i-th port of one host is
- * connected to the i-th of the other. cluster_link() - find the ports of @a and @b in pair @i.
- * Pure.
+ * connected to the i-th of the other.
+ * cluster_link() - find the ports of @a and @b in pair @i. Pure.
  */
 uint32_t cluster_links(const struct cluster *cluster, uint32_t a, uint32_t b);
 void cluster_link(const struct cluster *cluster, uint32_t a, uint32_t b, uint32_t i,
@@ -103,9 +109,9 @@ uint32_t cluster_sessions(const struct cluster *cluster, uint32_t host, uint32_t
 
 /**
  * cluster_place - assign the switches of a network to hosts.
- * @host_of: written; by switch, the number of its host.
- * Errors: -EINVAL, the network does not have a listed switch, a switch has no host, or no ports
- * connect two hosts that need cables between them; -ENOMEM; with one line in @error.
+ * @host_of: gets, for each switch, the number of its host.
+ * Errors: -EINVAL, the file lists a switch that the network does not have, a switch has no host, or
+ * no ports connect two hosts between which there are cables; -ENOMEM; with one line in @error.
  */
 int cluster_place(const struct cluster *cluster, const struct topo_graph *graph, uint32_t *host_of,
                   char *error, size_t error_bytes);

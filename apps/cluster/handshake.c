@@ -111,7 +111,7 @@ static int meeting_begin(struct emu_barrier **ret, struct meeting *meeting,
 
     if (err)
         return fail(err, error, error_bytes, "cannot make host links: %s", strerror(-err));
-    meeting->ports = 0; /* the barrier owns them now */
+    meeting->ports = 0; /* the barrier owns the ports now */
     err = emu_barrier_connect(*ret,
                               start_ms > UINT64_MAX / 1000000u ? UINT64_MAX : start_ms * 1000000u);
     if (!err)

@@ -4,14 +4,15 @@
  * the others are agents (agent/agent.h).
  *
  * The daemon of the coordinator is the daemon of the whole fabric. It treats processes on other
- * hosts as clients, like those of its own host: the process's agent forwards the client's lines
- * over the *control channel*, a stream between coordinator and agent (coordinator/clients.c,
- * agent/clients.c). Therefore one daemon handles attaching, groups, deaths, status and reports for
- * the processes of all hosts.
+ * hosts as clients, like those of its own host: the agent on the process's host forwards all lines
+ * between the process and the daemon over the *control channel*, a stream between coordinator and
+ * agent (coordinator/clients.c, agent/clients.c). Therefore one daemon handles attaching, groups,
+ * deaths, status and reports for the processes of all hosts.
  *
- * The fabrics of all hosts are *replicas* (apps/fabric/hosts.h, struct fabric_mirror): each knows
- * the whole network, and has the devices of its own part. When the coordinator changes its replica,
- * it sends the change to all other hosts, which make all changes in the same order.
+ * The fabrics of all hosts are *replicas* (apps/fabric/hosts.h, struct fabric_mirror): each has the
+ * description of the whole network, but only the devices of its own part. When the coordinator
+ * changes its replica, it sends the change to all other hosts. They make all changes in the order
+ * in which the coordinator sends them.
  *
  * A host link carries the control channel. Both ends send JSON, one message per line. C is the
  * agent's number for a process:
@@ -25,9 +26,9 @@
  *                                                               than --bound stopped; 0: it runs
  *                                                               again
  *                       {"here":PID}                            the agent's first message: its pid
- *                       {"cut_off":NODE}                        NODE's process takes no segments
- *                       {"link_lost":{"host":H,"number":I,"of":N}}   link I of N to H has ended
- *                       {"reply":N,"errno":E,…}                 reply to call N
+ *                       {"cut_off":NODE}                        NODE's process does not read its
+ *                       segments {"link_lost":{"host":H,"number":I,"of":N}}   link I of N to H has
+ *                       ended {"reply":N,"errno":E,…}                 reply to call N
  *                       {"reply":0,"sample":…}                  a piece of a sample (sample.c)
  *                       {"reply":0,"hit":N,"fault":ID}          fault ID took a link down and lost
  *                                                               N packets on the wire
@@ -58,7 +59,10 @@ struct hosts_link {
     int closed_fd; /* hangs up when the link's session ends; never read; borrowed */
 };
 
-/* Kinds of samples. A sample contains the changes since the last one; agents send it on request. */
+/*
+ * Kinds of samples. A sample contains the changes since the previous sample; agents send it on
+ * request.
+ */
 enum hosts_sample_kind {
     HOSTS_SAMPLE_COUNTERS, /* counters, for telemetry_receive() */
     HOSTS_SAMPLE_FINISHED, /* finished operations of processes, for timeline_receive() */

@@ -23,9 +23,11 @@
 #include "emu/hostlink/hostlink.h"
 #include "emu/util/now.h"
 
-#define PORT_FRAMES   4096u /* frames of a port; more if its sessions need more */
-#define FRAME_KIB     10u   /* memory of a frame, including the overhead of DPDK */
-#define MEMORY_MIB    256u  /* memory of all ports of a process; more if their frames need more */
+/* minimum number of frames of a port; it has more if its sessions need more */
+#define PORT_FRAMES 4096u
+#define FRAME_KIB   10u /* memory of a frame, including the overhead of DPDK */
+/* minimum memory of all ports of a process; larger if their frames need more */
+#define MEMORY_MIB    256u
 #define WINDOW_MOST   1024u /* maximum number of unacknowledged frames of a session (its window) */
 #define KNOCK_BYTES   192   /* space for a line about a rejected host */
 #define CLOSE_LOOK_MS 1     /* interval between checks whether control channels are closed */
@@ -37,7 +39,10 @@ struct port {
     struct emu_hostlink_peer peer[CLUSTER_HOSTS_MAX];
 };
 
-/* A pair of ports between this host and another one: a peer of the link over this host's port. */
+/*
+ * A pair of ports between this host and another one. The host link over this host's port has a peer
+ * for each pair.
+ */
 struct pair {
     struct port *port;
     uint32_t peer; /* index in port->peer */
@@ -56,7 +61,7 @@ struct links {
     bool has_key;
     uint8_t key[CLUSTER_KEY_BYTES];
     int control[CLUSTER_HOSTS_MAX]; /* by host: this host's end of the control channel, or -1 */
-    /* links without a control channel, whose socket only shows the end of the session */
+    /* links without a control channel; their socket only shows the end of the session */
     uint32_t watches;
     struct hosts_link watched[CLUSTER_HOSTS_MAX * CLUSTER_PORTS_MAX];
     uint32_t ports;
@@ -176,9 +181,10 @@ static bool carries_control(const struct links *links, const struct pair *pair)
 }
 
 /*
- * Make the socket pair of a peer. Over the first pair of ports between the coordinator and another
- * host, it is the control channel. Over other pairs of ports it carries nothing: the device closes
- * its end when the session ends, and only this hang-up matters.
+ * Make the socket pair of a peer. For the first pair of ports between the coordinator and another
+ * host, the sockets are this host's end of the control channel. For other pairs of ports the
+ * sockets carry no data: the device closes its end when the session ends, and only this hang-up
+ * matters.
  */
 static int peer_control(struct links *links, const struct pair *which,
                         struct emu_hostlink_peer *peer)
@@ -200,8 +206,8 @@ static int peer_control(struct links *links, const struct pair *which,
 }
 
 /*
- * Return the largest window for which @sessions sessions fit in PORT_FRAMES frames, or the least
- * window.
+ * Return the largest window with which PORT_FRAMES frames suffice for @sessions sessions, but not
+ * less than the minimum window.
  */
 static uint32_t window_of(uint32_t sessions)
 {
@@ -263,7 +269,10 @@ static int add_pair(struct links *links, struct port *port, const struct pair *p
                                        .cables = crossings / pair->of +
                                                  (pair->number < crossings % pair->of),
                                        .control_fd = -1};
-    /* an agent ends when it loses its coordinator, so its session connects only once */
+    /*
+     * an agent ends when it loses the coordinator, so its session with the coordinator connects
+     * only once
+     */
     peer->session.once = links->hosts.self && carries_control(links, pair);
     links->pair[links->pairs] = *pair;
     links->pair[links->pairs].port = port;
@@ -286,7 +295,10 @@ static int add_pairs(struct links *links, uint32_t p, uint32_t host, const uint8
     return err;
 }
 
-/* Use huge pages only if a port is a physical adapter, which then needs fewer IOMMU entries. */
+/*
+ * Use huge pages only if some port is a physical adapter, because the adapter then needs fewer
+ * IOMMU entries.
+ */
 static int open_ports(struct links *links, char *error, size_t error_bytes)
 {
     const struct cluster_host *host = &links->cluster->host[links->hosts.self];
@@ -325,9 +337,9 @@ static int links_make(struct links *links, char *error, size_t error_bytes)
 }
 
 /*
- * Return the depth of cables between hosts: the number of entries that a cable can carry while its
- * receiver waits for a core. That wait takes milliseconds on a host with more threads than cores.
- * With few cables, each of them may have more entries. All hosts compute the same depth.
+ * Return the depth of cables between hosts: the number of entries that a cable can store while its
+ * receiver waits for a core. Such a wait takes milliseconds on a host with more threads than cores.
+ * If there are few cables, each of them gets more entries. All hosts compute the same depth.
  */
 static uint32_t links_depth(const struct fabric_config *config)
 {
@@ -561,7 +573,7 @@ void links_warn(void *ctx)
         char why[128];
 
         if (pair->warned || !emu_session_is_refused(session) ||
-            /* in this state the start fails soon, and prints the reason */
+            /* in this state, the start will fail soon and print the reason */
             emu_session_state(session) == EMU_SESSION_REFUSED)
             continue;
         pair->warned = true;
@@ -610,7 +622,7 @@ void links_print_duplicates(void *ctx)
 
 /* --- report -------------------------------------------------------------------------------- */
 
-/* Add the estimate of the other host's clock, which is used to convert times. */
+/* Add the estimated offset of the other host's clock, which is used to convert times. */
 static struct json_object *add_clock(struct json_object *ret, struct emu_hostlink_clock known)
 {
     if (!known.known)
@@ -648,7 +660,7 @@ static struct json_object *pair_report(const struct links *links, const struct p
 
     json_add_text(ret, "host", links->cluster->host[pair->host].name);
     json_add_number(ret, "cables", pair->port->peer[pair->peer].cables);
-    json_add_number(ret, "malformed", /* frames, and records in frames */
+    json_add_number(ret, "malformed", /* sum of frames and of records in frames */
                     emu_count_read(&frames->malformed) + emu_count_read(&counts->malformed));
     for (size_t c = 0; c < sizeof all / sizeof all[0]; c++)
         json_add_number(ret, all[c].name, emu_count_read(all[c].count));

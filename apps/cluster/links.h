@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * links.h - a host's Ethernet ports, the host links over them, and its control channels, as the
- * cluster file describes them. A *host link* is the device at one end of the cables between two
+ * links.h - opens a host's Ethernet ports, the host links over them, and its control channels, as
+ * the cluster file describes them. A *host link* is the device at one end of the cables between two
  * hosts. It sends the segments of these cables in frames. A *session* numbers the frames and
  * retransmits lost ones (emu/hostlink/).
  */
@@ -23,16 +23,18 @@
 struct links;
 
 /**
- * links_session - return the configuration, without `port`, of a session between hosts @self and
- * @host. @number: number of the pair of ports that it uses, among those that connect the two hosts.
+ * links_session - return the configuration, except its field `port`, of a session between hosts
+ * @self and @host. @number: number of the pair of ports that the session uses, among the pairs that
+ * connect the two hosts.
  * @digest: from cluster_digest(). @key: borrowed; NULL if the cluster has none.
  */
 struct emu_session_config links_session(const struct cluster *cluster, uint32_t self, uint32_t host,
                                         uint32_t number, const uint8_t *digest, const uint8_t *key);
 
 /**
- * links_port - return the options to open port @port of host @self. The port gets as many frames as
- * all its sessions together can hold, so that no session can use up the frames of others. Pure.
+ * links_port - return the options with which port @port of host @self is opened. The port gets as
+ * many frames as all its sessions together can use, so that no session uses up the frames of
+ * others. Pure.
  */
 struct emu_hostport_options links_port(const struct cluster *cluster, uint32_t self, uint32_t port);
 
@@ -42,7 +44,7 @@ struct emu_hostport_options links_port(const struct cluster *cluster, uint32_t s
  * @config and @cluster are borrowed until links_close().
  * @host_of: by switch, the number of its host, from cluster_place(); borrowed.
  * Errors: as emu_hostport_open(), cluster_key(); -ENOMEM; with one line in @error.
- * Thread: the one that will start the fabric.
+ * Thread: the thread that will start the fabric.
  */
 int links_open(struct links **ret, const struct cluster *cluster, uint32_t self,
                struct fabric_config *config, const uint32_t *host_of, char *error,
@@ -60,13 +62,16 @@ void links_await_close(const struct links *links, uint64_t most_ms);
 void links_close(struct links *links);
 
 /**
- * links_control - return this host's end of its control channel to @host, which the caller owns
- * from now on. The coordinator, host 0, has a channel to each other host. Returns -1 if there is
- * none or an earlier call has returned it.
+ * links_control - return the socket at this host's end of the control channel to @host. The caller
+ * owns the socket from now on. The coordinator, host 0, has a channel to each other host. Returns
+ * -1 if there is no such channel, or an earlier call has returned its socket.
  */
 int links_control(struct links *links, uint32_t host);
 
-/** links_watched - return the host links without a control channel, valid until links_close(). */
+/**
+ * links_watched - return an array of the host links that have no control channel, valid until
+ * links_close().
+ */
 const struct hosts_link *links_watched(const struct links *links, uint32_t *count);
 
 /** links_up - return whether all host links carry segments. @links: struct links. Thread: any. */
@@ -80,26 +85,28 @@ bool links_up(const void *links);
 bool links_why(const void *links, char *text, size_t bytes);
 
 /**
- * links_launch_why - return whether an agent has failed and the links to its host do not carry
- * segments. If so, write a line for the user to @text. @failed: returns whether the agent that this
- * process started on @host has ended with an error, and describes the agent and the error in @text.
- * @links: struct links. Thread: the one that started the agents.
+ * links_launch_why - return whether the links to some host do not carry segments because the agent
+ * on that host has failed. If so, write a line for the user to @text. @failed: a function that
+ * returns whether the agent that this process started on @host has ended with an error. If so, it
+ * describes the agent and the error in @text.
+ * @links: struct links. Thread: the thread that started the agents.
  */
 #define LINKS_HOW_BYTES 112
 bool links_launch_why(const void *links, bool (*failed)(uint32_t host, char *text, size_t bytes),
                       char *text, size_t bytes);
 
 /**
- * links_control_again - open another control channel to @host, for the session with the next
- * process that serves @host. Returns this host's end of it. Errors: -errno. @links: struct links.
+ * links_control_again - open another control channel to @host, for the session with the process
+ * that will replace a lost one on @host. Returns this host's end of it. Errors: -errno. @links:
+ * struct links.
  */
 int links_control_again(void *links, uint32_t host);
 
 /**
- * links_rejoin - allow the host links to @host to come up again. They do so when @host has allowed
- * it, too. Links of links_watched() whose session has ended get a new closed_fd. Returns 1 if all
- * links to @host carry segments, 0 if not yet. Errors: -errno. @links: struct links.
- * Thread: the one that watches the links.
+ * links_rejoin - allow the host links to @host to come up again. They come up when @host has
+ * allowed it, too. Links of links_watched() whose session has ended get a new closed_fd. Returns 1
+ * if all links to @host carry segments, 0 if not yet. Errors: -errno. @links: struct links. Thread:
+ * the thread that watches the links.
  */
 int links_rejoin(void *links, uint32_t host);
 
@@ -110,18 +117,19 @@ int links_rejoin(void *links, uint32_t host);
 bool links_refused(const void *links, uint32_t host, char *text, size_t bytes);
 
 /**
- * links_warn - print the hosts that are not connected although their frames arrive, with the
- * reason; for example, a host has another key. Prints at most one line for each pair of ports. The
- * start continues, because the frames may be from someone else. @links: struct links. Thread:
- * always the same.
+ * links_warn - print for each host that is not connected, although its frames arrive, the reason;
+ * for example, the host has another key. Prints at most one line for each pair of ports. The start
+ * continues, because a stranger may have sent these frames. @links: struct links. Thread: always
+ * the same.
  */
 void links_warn(void *links);
 
 /**
- * links_duplicate - return a text about a rejected host that claims to be a connected host: its
- * address, and the reason of the rejection. *host: the host that it claims to be. Returns each text
- * once, valid until the next call; NULL if no text is left. links_print_duplicates() - print a line
- * for each text, by LINKS_DUPLICATE. @links: struct links. Thread: always the same.
+ * links_duplicate - return a text about a host that was rejected because it claims to be a
+ * connected host: its address, and the reason of the rejection. *host: gets the number of the host
+ * that it claims to be. Returns each text once, valid until the next call; NULL if no text is left.
+ * links_print_duplicates() - print a line for each text, in the format LINKS_DUPLICATE. @links:
+ * struct links. Thread: always the same.
  */
 #define LINKS_DUPLICATE \
     "refused another host that claims to be host %s; the first one stays connected: %s"
@@ -147,10 +155,9 @@ struct hosts_handshake_config {
  * hosts_handshake - open this host's ports and connect to all other hosts, for a simulation that
  * all hosts run together on clock virtual. The caller frees the barrier with emu_barrier_destroy().
  * @config: all hosts must have the same network, profile, clock, seed and bounds. Its bound `start`
- * limits the wait for the others. @config and the pointers in @with are borrowed as long as the
- * barrier exists.
- * Errors: as emu_hostport_open(), cluster_key(), emu_barrier_create(), emu_barrier_connect(), with
- * one line in @error.
+ * limits the wait for the other hosts. The function borrows @config and the pointers in @with as
+ * long as the barrier exists. Errors: as emu_hostport_open(), cluster_key(), emu_barrier_create(),
+ * emu_barrier_connect(), with one line in @error.
  */
 int hosts_handshake(struct emu_barrier **ret, const struct hosts_handshake_config *with,
                     const struct fabric_config *config, char *error, size_t error_bytes);

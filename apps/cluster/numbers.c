@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * numbers.c - data between hosts as lists of numbers or as hexadecimal digits: counters, bytes,
- * sets of ports, and the communication of processes. Also the limits of the lines that contain
- * them.
+ * numbers.c - converts data between hosts to lists of numbers or to hexadecimal digits, and back:
+ * counters, bytes, sets of ports, and the communication of processes. It also computes the limits
+ * of the lines that contain these.
  */
 #include "apps/cluster/channel.h"
 
@@ -66,7 +66,7 @@ void hosts_totals_add(struct fabric_totals *sum, struct json_object *list)
     lag_ns = json_object_get_uint64(json_object_array_get_idx(list, FABRIC_COUNTERS + 1));
     /* a host may send NaN, or a number below 0 */
     if (factor >= 0 && factor < sum->real_time_factor)
-        /* the sum has the factor of the slowest host */
+        /* the factor of the sum is that of the slowest host */
         sum->real_time_factor = factor;
     if (lag_ns > sum->worst_lag_ns)
         sum->worst_lag_ns = lag_ns;
@@ -225,7 +225,9 @@ static struct json_object *comm_sums_list(const struct fabric_comm *comm)
 }
 
 /* Return the number of a pair. Pairs are sent in ascending order of their numbers. */
-/* [TRANSLATED,TRAPS,NODE,PEER,ERRNO,ADDRESS,BYTES]; the last five are of the last trap. */
+/*
+ * [TRANSLATED,TRAPS,NODE,PEER,ERRNO,ADDRESS,BYTES]; the last five numbers describe the last trap.
+ */
 #define OF_MEMORY 7u
 
 static struct json_object *memory_list(const struct fabric_comm_memory *memory)

@@ -13,7 +13,7 @@
 
 #define FILE_BYTES_MAX (16u << 20)
 #define LINE_BYTES_MAX 4095
-#define SHOWN          60 /* characters of a word shown in a message */
+#define SHOWN          60 /* maximum number of characters of a word that a message shows */
 #define SILENT_NS      UINT64_C(5000000000)
 
 enum seen { SEEN_FABRIC = 1, SEEN_KEY = 2, SEEN_SILENT = 4 };
@@ -21,7 +21,7 @@ enum seen { SEEN_FABRIC = 1, SEEN_KEY = 2, SEEN_SILENT = 4 };
 struct parse {
     struct cluster cluster;
     const char *name;
-    uint32_t line; /* number of the line; 0 while the file as a whole is checked */
+    uint32_t line; /* number of the current line; 0 while the whole file is checked */
     unsigned seen;
     bool placed; /* the last host has a `switches` line */
     char *error;
@@ -126,7 +126,7 @@ static int line_key(struct parse *p, char **at)
 static int line_silent(struct parse *p, char **at)
 {
     static const struct quantity_form form = {.units = quantity_times,
-                                              .least = UINT64_C(10000000000), /* 10 ms */
+                                              .least = UINT64_C(10000000000), /* in ps: 10 ms */
                                               .most = UINT64_C(86400000000000000)};
     const char *word = word_next(at);
     int err = once(p, SEEN_SILENT, "silent");
@@ -210,7 +210,7 @@ static bool read_mac(const char *text, uint8_t mac[static CLUSTER_MAC_BYTES])
             return false;
         mac[i] = (uint8_t)strtoul(digits, NULL, 16);
     }
-    return !(mac[0] & 1); /* false if it is a multicast address */
+    return !(mac[0] & 1); /* a multicast address is not valid */
 }
 
 static int port_is_new(const struct parse *p, const struct cluster_host *host,
@@ -275,7 +275,8 @@ static int range_add(const struct parse *p, struct cluster_host *host, struct cl
         host->range[at - 1].last = range.last;
         if (at == host->ranges || range.last + 1 != host->range[at].first)
             return 0;
-        host->range[at - 1].last = host->range[at].last; /* @range joins two ranges */
+        host->range[at - 1].last = host->range[at].last; /* @range lies exactly between two
+                                                          * ranges: merge all three */
         host->ranges--;
         memmove(&host->range[at], &host->range[at + 1],
                 (host->ranges - at) * sizeof host->range[0]);
@@ -470,7 +471,7 @@ static int check_placed(const struct parse *p)
     return 0;
 }
 
-/* Check that `join` lines give no port more sessions than it supports. */
+/* Check that no port occurs in more `join` lines than it supports sessions. */
 static int check_sessions(const struct parse *p)
 {
     const struct cluster *c = &p->cluster;

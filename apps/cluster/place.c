@@ -121,7 +121,10 @@ static int place_found(const struct cluster *cluster, const struct topo_graph *g
     return topo_cut(graph, cluster->hosts, share, host_of, error, error_bytes);
 }
 
-/* Check that ports connect any two hosts with cables between them. @between: [A * hosts + B]. */
+/*
+ * Check that ports connect any two hosts between which there are cables. @between: the number of
+ * cables between hosts A and B, at index A * hosts + B.
+ */
 static int check_ports(const struct cluster *cluster, const uint32_t *between, char *error,
                        size_t error_bytes)
 {

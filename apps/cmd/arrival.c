@@ -8,7 +8,7 @@
 #include "emu/util/json.h"
 #include "emu/util/now.h"
 
-#define FIRST_MS 2000 /* time from the start of the wait to the first line */
+#define FIRST_MS 2000 /* the first line is printed this long after the start of the wait */
 
 static void wait_begins(struct arrival *a)
 {

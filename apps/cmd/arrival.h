@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * arrival.h - lines of `fabemu run` about the number of attached processes, if attaching takes
- * long.
+ * arrival.h - prints for `fabemu run` how many processes have attached, if attaching takes long.
  *
  * The first line is printed after 2 s, and further lines after 4, 8, 16 s and so on, but only if
  * the number has changed since the last line. If a line was printed, a last line follows when all
@@ -26,7 +25,7 @@ struct arrival {
 
 /**
  * arrival_begin - begin to wait if @command, which was just started, is an MPI launcher. For other
- * commands the wait begins when one of several ranks attaches.
+ * commands the wait begins when a process attaches that belongs to a job of several ranks.
  */
 void arrival_begin(struct arrival *a, const char *command);
 
@@ -36,7 +35,7 @@ void arrival_event(struct arrival *a, struct json_object *event);
 /** arrival_due_ms - return the time until arrival_print() prints a line, in ms; -1: never. */
 int64_t arrival_due_ms(const struct arrival *a);
 
-/** arrival_print - print a line if its time has come. */
+/** arrival_print - print a line if one is due. */
 void arrival_print(struct arrival *a);
 
 #endif

@@ -62,8 +62,8 @@ static int label_width(const struct telemetry_view *view, int width_of_number)
 
 struct span {
     const struct telemetry_view *now,
-        *before; /* `before` is NULL for a span from the fabric's start */
-    double s;    /* seconds between them */
+        *before; /* `before` is NULL if the span begins at the fabric's start */
+    double s;    /* seconds between the two views */
 };
 
 static struct span span_of(const struct telemetry_view *now, const struct telemetry_view *before)
@@ -179,7 +179,7 @@ void telemetry_board_release(struct telemetry_board *board)
 
 /* --- rows --------------------------------------------------------------------------- */
 
-/* The values by which rows of devices are ordered, and which determine a row's tone. */
+/* Values of a device by which rows are ordered, and which determine the row's tone. */
 struct worth {
     double traffic, waiting, errors, combining;
 };
@@ -206,8 +206,8 @@ static bool contains(const char *text, const char *filter)
 }
 
 /*
- * Keep the last row, unless it is filtered out. @a, @b: names that the row may show only in part,
- * or NULL; the filter may match one of them instead of the row's text.
+ * Keep the row that was written last, unless the filter excludes it. @a, @b: the full names of
+ * things whose names the row may have shortened, or NULL. The filter also matches these.
  */
 static void row_keep(struct telemetry_board *board, uint32_t number, uint64_t key, double size,
                      enum telemetry_tone tone, const char *a, const char *b)
@@ -245,8 +245,8 @@ static struct duration time_between(const struct telemetry_view *view, uint64_t 
 }
 
 /*
- * Write the operation for which a process waits, and its duration: "barrier 3, 1.2 s"; 3 is the
- * group or the node.
+ * Write the operation for which a process waits, and for how long it has waited: "barrier 3, 1.2
+ * s", where 3 is the number of the group or of the peer's node.
  */
 static void wait_text(const struct span *span, uint32_t n, char *ret, size_t ret_bytes)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * capture.c - `fabemu capture`: write segments on links of a running fabric to a file or a pipe.
+ * capture.c - `fabemu capture`: record the segments on links of a running fabric in a file or a
+ * pipe.
  *
  * The fabric writes records into rings in shared memory, and this process writes them to the file.
  * So a full disk or a slow reader of a pipe cannot delay the fabric. When this process ends, the
@@ -27,7 +28,7 @@
 #include "emu/util/now.h"
 
 #define ANSWER_MS 5000 /* longest wait for an answer of the fabric */
-#define CHECK_MS  5    /* interval of checks of empty rings */
+#define CHECK_MS  5    /* interval between looks into empty rings */
 
 static const struct options_command capture_command = {
     .name = "capture",
@@ -119,7 +120,7 @@ static void end_rings(struct conn *conn)
         json_object_put(reply);
 }
 
-/* Return when the capture ends, by emu_now_ms(), if it began now. */
+/* Return the time limit of a capture that begins now, by emu_now_ms(). */
 static int64_t end_of(const struct wanted *wanted)
 {
     return wanted->for_ps ? emu_now_ms() + (int64_t)(wanted->for_ps / QUANTITY_MS_PS) : INT64_MAX;
@@ -140,7 +141,7 @@ static void write_all(struct capture_writer *writer, struct conn *conn, const st
             conn_close(conn); /* the fabric has ended */
             return;
         }
-        emu_json_drop(&conn->in, conn->in.bytes, false); /* events */
+        emu_json_drop(&conn->in, conn->in.bytes, false); /* ignore events */
         wrote = capture_writer_step(writer);
     }
 }
@@ -200,7 +201,10 @@ static void name_short(int argc, char **argv)
             argv[i] = write;
 }
 
-/* Read the operands: a fabric's name, which may be left out, and filters. False: too long. */
+/*
+ * Read the operands: a fabric's name, which may be omitted, and filters. Return false if they are
+ * too long.
+ */
 static bool read_operands(struct wanted *wanted, struct options *options, int argc, char **argv)
 {
     char *filter = wanted->filter;

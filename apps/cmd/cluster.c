@@ -21,7 +21,7 @@ static const struct option_row rows[] = {
     {"check", "FILE", "the cluster file; no fabric is started", .right = "the name of a file"},
 };
 
-/* Print the numbers below @count for which @has returns true, as ranges: "0-3,8". */
+/* Print all numbers below @count for which has() returns true, as ranges: "0-3,8". */
 static void print_ranges(uint32_t count, bool (*has)(const void *ctx, uint32_t i), const void *ctx)
 {
     const char *before = " ";

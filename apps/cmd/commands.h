@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * commands.h - the commands of `fabemu`. For each of them argv[0] is the command's name, such as
- * "run", and the result is the exit status.
+ * commands.h - the commands of `fabemu`. Each function gets the command's name, such as "run", in
+ * argv[0], and returns the exit status.
  */
 #ifndef APPS_CMD_COMMANDS_H
 #define APPS_CMD_COMMANDS_H

@@ -31,14 +31,14 @@ static int by_from(const void *a, const void *b)
 }
 
 struct vertex {
-    uint32_t next, end; /* indices of its edges: the next one to follow, and 1 + the last */
+    uint32_t next, end; /* range of indices of its edges that the search has not followed yet */
     uint32_t place;     /* 1 + index of the vertex in the path; 0: it is not in the path */
     bool done;          /* no cycle can be reached from this vertex */
 };
 
 /*
- * Search from @first. @path: the vertices from @first to the current one. @length: their number; 0:
- * there is no cycle. Returns the index in @path at which the cycle begins.
+ * Search from @first. @path: gets the vertices from @first to the current one. @length: gets their
+ * number; 0: there is no cycle. Returns the index in @path at which the cycle begins.
  */
 static uint32_t search(const struct cycle_graph *graph, struct vertex *vertex, uint32_t first,
                        uint32_t *path, uint32_t *length)

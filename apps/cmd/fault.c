@@ -34,7 +34,7 @@ static const struct options_command fault_command = {
     .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_NAME | OPTIONS_JSON | OPTIONS_ANY_CLOCK,
 };
 
-/* The values of mutually exclusive options. */
+/* The values of options that exclude each other. */
 struct wanted {
     bool list;
     const char *show;
@@ -87,7 +87,10 @@ static int list(void)
     return EXIT_SUCCESS;
 }
 
-/* Print a scenario without additional lines, because errors name the line of a schedule. */
+/*
+ * Print a scenario, without any additional line, so that line numbers in error messages are
+ * correct.
+ */
 static int show(const char *name)
 {
     const struct fault_scenario *scenario = fault_scenario_find(name);
@@ -149,8 +152,8 @@ static void print_targets(const struct fault *fault, const struct topo_graph *gr
 }
 
 /*
- * Print a fault in its canonical form, with its targets. @note: the last note, which is not
- * repeated.
+ * Print a fault in its canonical form, with its targets. @note: the note that was printed last; an
+ * equal note is not printed again.
  */
 static int print_fault(const struct fault *fault, const struct fault_network *network,
                        uint64_t seed, char note[static FAULT_ERROR_BYTES])
@@ -177,7 +180,10 @@ static int print_fault(const struct fault *fault, const struct fault_network *ne
     return 0;
 }
 
-/* Check that such a fabric could be started. In simulated time its nodes are inside the fabric. */
+/*
+ * Check that a fabric with this configuration could be started. With clock virtual, this is the
+ * fabric of `fabemu traffic`, which simulates the nodes.
+ */
 static int check_fabric(const struct fabric_config *config)
 {
     static const struct fabric_node_ops inside;
@@ -258,7 +264,8 @@ static int live_clear(const char *name, const char *number)
 
     if (!options_count(number, 1, UINT32_MAX, &id)) {
         json_object_put(request);
-        return options_usage_error("fault", "--clear %.40s: it must be the number of a fault",
+        return options_usage_error("fault",
+                                   "--clear %.40s: the value must be the number of a fault",
                                    number);
     }
     json_add_number(request, "fault", id);
@@ -356,7 +363,8 @@ int fault_main(int argc, char **argv)
     int status = options_parse(&options, &fault_command, &own, argc, argv);
     if (status >= 0)
         return status;
-    int alone = wanted.list + !!wanted.show + !!wanted.check; /* these need no running fabric */
+    int alone = wanted.list + !!wanted.show + !!wanted.check; /* options that need no running
+                                                               * fabric */
     if (alone + !!wanted.clear > 1 || (alone && options.operands < argc))
         return fault_and_option();
     if (!wanted.list && !wanted.show && !wanted.check)

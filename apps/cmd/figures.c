@@ -2,8 +2,8 @@
 /*
  * figures.c - `fabemu figures`: execute the Python program in scripts/figures.
  *
- * The program measures with this executable, whose path is an argument. Debian's python3 is
- * preferred to others in PATH, because Debian's package of matplotlib works with it.
+ * The program gets the path of this executable as an argument, and runs it to measure. Debian's
+ * python3 is preferred to others in PATH, because Debian's package of matplotlib works with it.
  */
 #include <stdbool.h>
 #include <errno.h>
@@ -52,7 +52,7 @@ static bool find_runner(char *ret, size_t ret_bytes, const char *exe)
 
 int figures_main(int argc, char **argv)
 {
-    char exe[PATH_MAX - 64]; /* leaves space for one of places[] */
+    char exe[PATH_MAX - 64]; /* the rest of PATH_MAX is for one of places[] */
     char runner[PATH_MAX], error[256];
     ssize_t bytes = readlink("/proc/self/exe", exe, sizeof exe - 1);
 

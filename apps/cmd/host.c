@@ -34,13 +34,14 @@
 #include "emu/util/now.h"
 
 #define EXIT_UNWRITTEN 3 /* exit status of the fabric's process if it could not write a file */
-/* longest wait until the supervisor has read the reason of a failed start */
+/* longest wait until the supervisor has read why the start failed */
 #define FAILED_MS      2000
 #define OTHERS_MS      10000 /* additional time for which the supervisor waits for other hosts */
 #define CLOSE_MS       5000  /* longest wait until all other hosts confirm the end */
 #define CONFIRM_MS     1000  /* longest wait until the coordinator confirms that a host leaves */
-#define START_CHECK_MS 100   /* interval of checks whether the start was cancelled */
-#define CHECK_MS       20    /* interval of checks of a process without a pidfd */
+#define START_CHECK_MS 100   /* interval between checks whether the start was cancelled */
+/* interval between checks whether a process without a pidfd has ended */
+#define CHECK_MS 20
 
 void host_signals(sigset_t *ret)
 {
@@ -88,10 +89,14 @@ static void settle_in(void)
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
     setpgid(0, 0);
-    signal(SIGTTOU, SIG_IGN); /* a background process may write to its terminal */
+    signal(SIGTTOU, SIG_IGN); /* otherwise writing to the terminal could stop a background
+                               * process */
     prctl(PR_SET_NAME, "fabemu-fabric");
     signal(SIGPIPE, SIG_IGN);
-    /* get an error, not a signal, if the file of a host interface exceeds the limit of its size */
+    /*
+     * if the file of a host interface exceeds the process's limit of file sizes, get an error, not
+     * a signal
+     */
     signal(SIGXFSZ, SIG_IGN);
     if (null >= 0) {
         dup2(null, STDIN_FILENO);
@@ -222,7 +227,7 @@ static int agent_main(const struct host *host, struct fabric_process *process,
     return end == AGENT_ENDED ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-/* Return the limit of the wait for other hosts at the end: at most half of the bound `stop`. */
+/* Return how long to wait for other hosts at the end: at most half of the bound `stop`. */
 static uint64_t close_bound_ms(const struct emu_bounds *bounds)
 {
     uint64_t half_ms = emu_bounds_filled(*bounds).stop_ms / 2;
@@ -276,7 +281,7 @@ static int host_main(const struct host *host, const struct fabric_config *config
     if (process.links)
         links_await_close(process.links, close_bound_ms(&config->bounds));
     if (end == DAEMON_OWNER_GONE)
-        _exit(EXIT_SUCCESS); /* no process waits for a report */
+        _exit(EXIT_SUCCESS); /* the supervisor, which would read the report, is dead */
     fabric_stop(process.fabric);
     links_close(process.links);
     return end < 0 ? EXIT_FAILURE : end == DAEMON_UNWRITTEN ? EXIT_UNWRITTEN : EXIT_SUCCESS;
@@ -292,7 +297,10 @@ static bool is_cancelled(const struct host_plan *plan)
     return host_signal_waits() || poll(&starter, 1, 0) > 0; /* poll() ignores -1 */
 }
 
-/* Wait for an event of the fabric's start. Errors: those of conn_wait(); -EINTR, is_cancelled(). */
+/*
+ * Wait for the next message of the fabric that is starting. Errors: those of conn_wait(); -EINTR if
+ * is_cancelled().
+ */
 static int wait_first(struct host *host, const struct host_plan *plan, int most_ms,
                       struct json_object **event)
 {
@@ -316,7 +324,7 @@ static int wait_ready(struct host *host, const struct host_plan *plan, uint64_t 
     int err = wait_first(host, plan, emu_bound_int_ms(start_ms), &event);
 
     if (!err && strcmp(emu_json_text(event, "event", ""), "handshake") == 0) {
-        /* this host's part has started: wait for the other hosts, again for the same time */
+        /* this host's part has started: begin a new time limit, for the other hosts */
         json_object_put(event);
         err = wait_first(host, plan, emu_bound_int_ms(start_ms), &event);
     }
@@ -371,7 +379,7 @@ int host_start(struct host *ret, const struct fabric_config *config, const struc
     if (err)
         return err;
     err = fork_host(ret, config, listen_fd, plan, error, error_bytes);
-    close(listen_fd); /* the fabric's process keeps it open */
+    close(listen_fd); /* the fabric's process has its own copy */
     if (err) {
         paths_unlink(&ret->socket);
         return err;
@@ -401,7 +409,7 @@ void host_event(struct host *host, struct json_object *event)
         host->in_order = emu_json_true(event, "in_order");
         snprintf(host->why, sizeof host->why, "%s", emu_json_text(event, "why", ""));
     } else if (strcmp(what, "frozen") == 0) {
-        /* host_ended() resumes this process, even if the fabric was killed */
+        /* host_ended() resumes the frozen process, even if the fabric was killed */
         procs_freeze(&host->frozen, (pid_t)emu_json_number(event, "pid", 0));
     } else if (strcmp(what, "refused") == 0) {
         snprintf(host->refused, sizeof host->refused, "%s", emu_json_text(event, "error", ""));
@@ -420,7 +428,7 @@ void host_say(struct json_object *event)
     else if (strcmp(what, "host_duplicate") == 0)
         print_message(LINKS_DUPLICATE, name, why);
     else if (strcmp(what, "outside") == 0)
-        print_message("MPI messages do not pass the fabric: %s", why);
+        print_message("MPI messages do not pass through the fabric: %s", why);
     else if (strcmp(what, "refused") == 0)
         print_message("%s", emu_json_text(event, "error", ""));
     else if (strcmp(what, "time_over") == 0)
@@ -449,7 +457,10 @@ static void take_last_messages(struct host *host)
     }
 }
 
-/* Wait for the end of the process, and kill it after the bound `stop`. False: it was killed. */
+/*
+ * Wait for the end of the fabric's process, and kill it after the bound `stop`. Return false if it
+ * was killed.
+ */
 static bool reap(struct host *host)
 {
     struct pollfd end = {pidfd_open(host->pid, 0), POLLIN, 0};

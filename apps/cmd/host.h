@@ -22,15 +22,15 @@
 
 struct host {
     pid_t pid;  /* the fabric's process; 0: it has ended and was reaped */
-    int status; /* after it was reaped: as from wait() */
+    int status; /* after the process was reaped: its status, as from wait() */
     /* connection to the fabric, for requests, replies and events; fd -1: the fabric has ended */
     struct conn conn;
     struct paths_socket socket;
-    struct emu_bounds bounds;   /* only `stop` is used from here */
+    struct emu_bounds bounds;   /* the supervisor uses only `stop` from here */
     struct json_object *report; /* the final report; NULL: not received */
     bool in_order;              /* on an agent: the coordinator has ended the fabric */
     char why[HOST_WHY_BYTES];   /* why the fabric failed; "": nothing to print */
-    char refused[256];          /* the last error of a process that could not attach; "": none */
+    char refused[256];          /* the error of the process that could not attach; "": none */
     struct procs_frozen frozen; /* processes that faults have stopped; host_ended() resumes them */
 };
 
@@ -48,17 +48,17 @@ struct host_plan {
     int record_fd;                       /* file of --record; -1: none */
     int calls_fd;                        /* file of --compute record:FILE; -1: none */
     struct calls_file *replay;           /* --compute replay:FILE; NULL: none */
-    int starter_fd; /* pipe to a process whose end cancels the start; -1: none */
+    int starter_fd; /* pipe to the process that waits for the start; if that process ends, the
+                     * start is cancelled; -1: none */
     struct timeline_plan timeline;
-    struct capture_plan capture; /* if its `files` is NULL, there is no capture */
+    struct capture_plan capture; /* if the field `files` is NULL, there is no capture */
 };
 
 /**
  * host_start - make the control socket, fork the fabric's process, and wait until it serves
  * requests. The calling process must be single-threaded and have blocked host_signals(). On an
  * error, @error gets one line. Errors: -EINTR, a signal that requests the end is pending, or the
- * process at starter_fd has ended; those for which exit_status_of() says that the command line
- * is wrong; others.
+ * process at starter_fd has ended; others, which host_start_status() converts to an exit status.
  */
 int host_start(struct host *ret, const struct fabric_config *config, const struct host_plan *plan,
                char *error, size_t error_bytes);
@@ -68,17 +68,18 @@ int host_start_status(int err);
 
 /**
  * host_signals - return the signals that a supervisor blocks and reads from a signalfd.
- * host_signal_waits() - return a pending signal among them that requests the end; 0: none.
+ * host_signal_waits() - return a signal that requests the end and is pending, or 0.
  */
 void host_signals(sigset_t *ret);
 int host_signal_waits(void);
 
 /**
- * host_event - handle an event that each supervisor needs: the final report, or a frozen process.
+ * host_event - handle an event in the way that all supervisors have in common: keep the final
+ * report, or note which process was frozen.
  */
 void host_event(struct host *host, struct json_object *event);
 
-/** host_say - print the line that all supervisors print about an event, if there is one. */
+/** host_say - print a line about an event, if all supervisors print the same line about it. */
 void host_say(struct json_object *event);
 
 /** host_ended - after the end of the fabric's process, resume the processes that faults stopped. */

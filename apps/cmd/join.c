@@ -113,8 +113,8 @@ int join_main(int argc, char **argv)
         return status;
     status = hosts_plan_make(&plan, &options, &config, HOSTS_AGENT);
     if (!status) {
-        unsetenv(
-            "XDG_RUNTIME_DIR"); /* so that the folder of sockets has the same path on all hosts */
+        /* without this variable, the folder of sockets has the same path on all hosts */
+        unsetenv("XDG_RUNTIME_DIR");
         status = join(&config, &plan);
         hosts_plan_release(&plan);
     }

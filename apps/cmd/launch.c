@@ -3,9 +3,9 @@
  * launch.c - a fabric on several hosts (--cluster): see launch.h.
  *
  * A launcher such as ssh is started once for each other host, as LAUNCHER HOST COMMAND-LINE.
- * LAUNCHER stands for the value of --launch, split into words. A shell on that host executes the
- * command line. If a word of LAUNCHER contains %h, the host's name replaces %h, and only the
- * command line is appended.
+ * LAUNCHER is the value of --launch, split into words. A shell on that host executes the command
+ * line. If a word of LAUNCHER contains %h, the host's name replaces %h, and only the command line
+ * is appended.
  */
 #include "apps/cmd/launch.h"
 
@@ -28,11 +28,11 @@
 
 #define LINE_BYTES   16384
 #define END_MS       2000 /* longest wait for launchers to end */
-#define END_CHECK_MS 10   /* interval of checks whether they have ended */
+#define END_CHECK_MS 10   /* interval between checks whether they have ended */
 
 /* The launchers that this process has started, by host. */
 static struct launcher {
-    const char *command; /* of --launch; NULL: none was started for this host */
+    const char *command; /* value of --launch; NULL: no launcher was started for this host */
     pid_t pid;           /* 0: it has ended */
     int status;          /* after it has ended: as from wait() */
 } launchers[CLUSTER_HOSTS_MAX];
@@ -98,7 +98,10 @@ static int join_line(const struct hosts_plan *plan, const char *fabric, uint32_t
     return fits ? 0 : -E2BIG;
 }
 
-/* Replace %h in a word of LAUNCHER by @host. Sets *@named to true if the word has %h. */
+/*
+ * Return a word of LAUNCHER, with @host in place of %h. Sets *@named to true if the word contains
+ * %h.
+ */
 static char *launcher_word(char *word, const char *host, bool *named)
 {
     char *at = strstr(word, "%h"), *with;
@@ -110,9 +113,9 @@ static char *launcher_word(char *word, const char *host, bool *named)
     return asprintf(&with, "%s%s%s", word, host, at + 2) < 0 ? word : with;
 }
 
-static void exec_launcher(const char *agent, const char *host, char *line)
+static void exec_launcher(const char *launcher, const char *host, char *line)
 {
-    char *words = strdup(agent), *argv[64];
+    char *words = strdup(launcher), *argv[64];
     size_t count = 0;
     int null = open("/dev/null", O_RDWR);
     bool named = false;

@@ -20,9 +20,9 @@ struct hosts_plan {
     struct cluster cluster;
     uint32_t self;        /* index of this host in the cluster file */
     uint32_t *host_of;    /* for each switch, the index of its host */
-    const char *launcher; /* of --launch; NULL: the user starts the other hosts */
+    const char *launcher; /* value of --launch; NULL: the user starts the other hosts */
     const char *name[CLUSTER_HOSTS_MAX];
-    const struct options *options; /* hosts_launch() passes them to the other hosts */
+    const struct options *options; /* hosts_launch() passes these to the other hosts */
 };
 
 /* The host of the cluster file on which a command must run. */
@@ -51,8 +51,8 @@ int hosts_launch(const struct hosts_plan *plan, const char *fabric);
 
 /**
  * hosts_launch_same - start the same command as this one on each other host through the launcher,
- * with --host NAME and --launch none added. @argv: the words of this command after "fabemu"; the
- * last one is NULL. Errors: -errno.
+ * with the additional options --host NAME and --launch none. @argv: the words of this command after
+ * "fabemu"; the last one is NULL. Errors: -errno.
  */
 int hosts_launch_same(const struct hosts_plan *plan, char *const *argv);
 
@@ -64,8 +64,9 @@ int hosts_launch_same(const struct hosts_plan *plan, char *const *argv);
 bool hosts_launch_failed(uint32_t host, char *text, size_t bytes);
 
 /**
- * hosts_launched_end - wait up to 2 s until all launchers that this process started have ended, so
- * that the other hosts can still print the reasons of their ends through them.
+ * hosts_launched_end - wait, for up to 2 s, until all launchers that this process started have
+ * ended. The messages of other hosts pass through the launchers, so until then a host can still
+ * print why it has ended.
  */
 void hosts_launched_end(void);
 

@@ -59,7 +59,8 @@ static int help(void)
 
 /*
  * The parent process may have closed standard input, output or error. A file or socket that we open
- * would get that number, and our messages would go into it. So open /dev/null in their place.
+ * would get the number of the closed one, and our messages would go into it. So open /dev/null
+ * instead.
  */
 static void open_standard(void)
 {

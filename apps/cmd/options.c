@@ -242,7 +242,7 @@ static const struct option_row rows[] = {
     {"combine", "arrival|port",
      "order in which values are combined; port: bit-identical results in every run", read_combine,
      .group = OPTIONS_FABRIC},
-    {"credits", "row|counter", "guarantee of a credit; see docs/profiles.md", read_credits,
+    {"credits", "row|counter", "what a credit guarantees; see docs/profiles.md", read_credits,
      .group = OPTIONS_FABRIC},
     {"set", "FIELD=VALUE", "override a field of the profile; may be repeated", read_set,
      .group = OPTIONS_FABRIC},
@@ -280,7 +280,7 @@ static const struct option_row rows[] = {
      .at = AT(capture_limits.most_bytes), SIZE(1, UINT64_MAX / CAPTURE_FILES_MOST),
      .right = "a size, such as 500MB or 2GiB; a number alone is in bytes",
      .group = OPTIONS_CAPTURE | OPTIONS_SNAP},
-    {"capture-files", "N", "at that size, continue in the next of a ring of N files",
+    {"capture-files", "N", "write a ring of N files, each up to --capture-size",
      .at = AT(capture_limits.count), OPTIONS_RANGE(2, 100),
      .group = OPTIONS_CAPTURE | OPTIONS_SNAP},
     {"record", "FILE", "record all counters ten times per second, and events", .at = AT(record),
@@ -341,7 +341,10 @@ static bool is_optional(const char *value)
     return strncmp(value, "[=", 2) == 0;
 }
 
-/* Print @text in columns @indent to HELP_COLUMNS. The caller has printed the first @indent. */
+/*
+ * Print @text in columns @indent to HELP_COLUMNS. In the first line, the caller has already filled
+ * the columns before @indent.
+ */
 static void print_wrapped(const char *text, int indent)
 {
     int room = HELP_COLUMNS - indent;
@@ -465,7 +468,7 @@ static bool find_choice(const char *names, const char *value, unsigned *ret)
     return true;
 }
 
-/* Parse the value of @row, with or without a read(). @right and the result are as for read(). */
+/* Parse the value of @row, by its read() if it has one. @right and the result are as for read(). */
 static bool read_value(const struct option_row *row, void *into, const char *value,
                        const char **right)
 {
@@ -494,7 +497,7 @@ static bool read_value(const struct option_row *row, void *into, const char *val
     return true;
 }
 
-/* Handle one option. @got: getopt's return value. Returns -1 to go on, or an exit status. */
+/* Handle one option. @got: getopt's return value. Returns -1 to continue, or an exit status. */
 static int take_option(struct options *options, const char *command, const struct option_table *own,
                        int got)
 {
@@ -516,7 +519,7 @@ static int take_option(struct options *options, const char *command, const struc
         return -1;
     }
     if (row->read == read_bound)
-        names = right; /* it lists the names of the bounds */
+        names = right; /* the text lists the names of the bounds */
     return options_usage_error(command, "--%s %.80s: it must be %s%s", row->name,
                                optarg ? optarg : "", right,
                                optarg && names ? nearest_in(optarg, names).text : "");
@@ -532,7 +535,7 @@ static bool lacks_equals(const struct options *options, int got, const char *nex
            is_optional(rows[got - 1].value) && rows[got - 1].read(&probe, next, &right);
 }
 
-/* Options that make sense only with the option `of`. */
+/* Options that may be given only together with the option `of`. */
 static const struct {
     const char *name, *of;
 } parts[] = {
@@ -555,7 +558,10 @@ static size_t row_of(const char *name)
     return i;
 }
 
-/* Check that options in parts[] come with their `of`. Returns -1 to go on, or an exit status. */
+/*
+ * Check that each option of parts[] that was given has its `of`. Returns -1 to continue, or an exit
+ * status.
+ */
 static int check_parts(const struct options *options, const struct options_command *command)
 {
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
@@ -623,7 +629,10 @@ static int check_together(const struct options *options, const struct options_co
     return -1;
 }
 
-/* Return a suggestion for a misspelt option. For "--nmae=lab" it is: did you mean '--name'? */
+/*
+ * Return a suggestion for a misspelt option. For "--nmae=lab", the suggestion is: did you mean
+ * '--name'?
+ */
 static struct nearest_text resembling(const struct options_command *command,
                                       const struct option_table *own, const char *word)
 {
@@ -641,8 +650,8 @@ static struct nearest_text resembling(const struct options_command *command,
 }
 
 /*
- * Print an error about an unknown option. getopt reads "-topo" as four short options: optopt is
- * then the first of them, and @word may be the next word of the command line.
+ * Print an error about an unknown option. getopt reads "-topo" as four short options. Then optopt
+ * is the first of them, and @word may already be the next word of the command line.
  */
 static int no_option(const struct options_command *command, const struct option_table *own,
                      const char *word)
@@ -756,6 +765,6 @@ void options_print_idle(const struct options *options, const struct fabric_confi
             print_message("--bound %s has no effect here: it is for %s", of_profile[i].name, what);
     }
     if (config->threads < FABRIC_THREADS_DEVICE && config->threads > config->graph->switches)
-        print_message("--threads %u: only %u are used, one for each switch of this network",
+        print_message("--threads %u: only %u threads are used, one for each switch of this network",
                       config->threads, config->graph->switches);
 }

@@ -47,25 +47,31 @@ struct option_row {
     const char *name;
     const char *value; /* form of the value in --help; "[=VALUE]": optional; NULL: no value */
     const char *help;
-    /* Parse a value into @into. False: the value is wrong, and *@right describes a right one. */
+    /*
+     * Parse a value into @into. If it returns false, the value is wrong, and *@right describes what
+     * a correct value looks like.
+     */
     bool (*read)(void *into, const char *value, const char **right);
 
     /*
      * If read is NULL, the value is stored in the field at offset `at` of @into. The field is
      * - bool, if the option has no value,
-     * - an enumeration from 0 on, if `choice`; `value` then lists its names ("a|b|c"),
+     * - an enumeration, if `choice` is set; `value` then lists the names of its values 0, 1, ...
+     *   ("a|b|c"),
      * - uint64_t, if `form` is given,
-     * - uint32_t or, if `wide`, uint64_t for a number from `least` to `most`, if `most` is given,
-     * - const char * otherwise; "" is wrong if `right` is given.
+     * - uint32_t (if `wide` is set, uint64_t), if `most` is given, for a number from `least` to
+     *   `most`,
+     * - const char * otherwise; an empty value is wrong if `right` is given.
      */
     size_t at;
     bool choice;
     const struct quantity_form *form;
     uint64_t least, most;
     bool wide;
-    const char *right; /* for errors: a description of a right value */
+    const char *right; /* for error messages: a description of a correct value */
 
-    unsigned group; /* shared option: enum options_group; other option: defined by its command */
+    unsigned group; /* for a shared option: enum options_group; for others, the command defines
+                     * the meaning */
 };
 
 #define OPTIONS_TEXT_OF(x) #x
@@ -82,7 +88,7 @@ struct option_table {
     const struct option_row *row;
     size_t count;    /* at most OPTION_ROWS_MAX */
     void *into;      /* the structure in which their values are stored */
-    uint64_t *given; /* one bit for each row that was given; may be NULL */
+    uint64_t *given; /* gets one bit for each row whose option was given; may be NULL */
 };
 #define OPTION_TABLE(rows, into)                             \
     {                                                        \
@@ -95,7 +101,7 @@ struct options_command {
     const char *operands; /* "-- COMMAND…" */
     const char *about;
     unsigned groups;      /* enum options_group */
-    bool command_follows; /* the operands are a command line with options of its own */
+    bool command_follows; /* the operands are another command with its own options, as for run */
     const char *more;     /* text of --help after the options; NULL: none */
 };
 
@@ -148,8 +154,8 @@ struct options {
 
 /**
  * options_parse - parse the options of @command; argv[0] is its name. @own: options that only this
- * command has; NULL: none. Returns -1 to go on, or the exit status if it has printed the help or an
- * error.
+ * command has; NULL: none. Returns -1 if the command shall continue. If it has printed the help or
+ * an error, it returns the exit status.
  */
 int options_parse(struct options *ret, const struct options_command *command,
                   const struct option_table *own, int argc, char **argv);
@@ -173,7 +179,7 @@ int options_usage_error(const char *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /**
- * options_fabric - make the configuration of the fabric that @options describe.
+ * options_fabric - make the fabric's configuration from @options.
  * @name: the fabric's name, or NULL for a fabric that will not run.
  * @graph: set to ret->graph, which the caller frees with topo_free().
  * @options must outlive @ret. Prints errors. Returns 0 or an exit status.
@@ -182,16 +188,15 @@ int options_fabric(struct fabric_config *ret, struct topo_graph **graph,
                    const struct options *options, const char *name);
 
 /**
- * options_print_rates - write a line about the rates of the network's cables to @text: which rates
- * the network's file gives, and whether the profile overrides them. Returns false if the file gives
- * no rate.
+ * options_print_rates - write a line to @text that says which rates of cables the network's file
+ * gives, and whether the profile overrides them. Returns false if the file gives no rate.
  */
 bool options_print_rates(const struct fabric_config *config, char *text, size_t bytes);
 
 /**
- * options_print_idle - print which fields (--set), bounds and threads have no effect with the
- * profile and the clock of @config. This is not an error, because a script may set them for several
- * profiles. On a clock with times, also print the rates of cables.
+ * options_print_idle - print which of the fields (--set), bounds and threads that were given have
+ * no effect with the profile and the clock of @config. This is not an error, because a script may
+ * set them for several profiles. On a clock with times, also print the rates of cables.
  */
 void options_print_idle(const struct options *options, const struct fabric_config *config);
 

@@ -19,12 +19,13 @@
 #define DEFAULT_NODES   16
 #define DEFAULT_PROFILE "oq2004"
 #define WIDE            "fabemu-wide"
-#define ROUND_TRIPS     2 /* a crosspoint has space for the segments of this many round trips */
+/* a crosspoint has space for all segments that can be sent in this many round trips */
+#define ROUND_TRIPS 2
 
 /*
- * Return the size of a crosspoint that covers ROUND_TRIPS of the fastest cable, because a cable
- * would otherwise be idle while it waits for credits. The result is at most the size that a switch
- * of this network can hold.
+ * Return the size of a crosspoint that has space for ROUND_TRIPS of the fastest cable. With less
+ * space, the cable would be idle while it waits for credits. The result is at most the size for
+ * which a switch of this network has memory.
  */
 static uint32_t xpoint_slots(const struct fabric_config *config)
 {
@@ -42,10 +43,10 @@ static uint32_t xpoint_slots(const struct fabric_config *config)
 }
 
 /*
- * Use the rates of the network's file, unless --profile or --set gives one. The fastest rate
- * becomes the profile's link_ps_per_byte, and slower cables keep their rates. Crosspoints get the
- * size of xpoint_slots(). Call this before --set is applied. Source of the two round trips:
- * output-queued routers §2.
+ * Use the rates that the network's file gives for cables, unless --profile or --set gives a rate.
+ * The fastest rate becomes the profile's link_ps_per_byte, and slower cables keep their rates.
+ * Crosspoints get the size of xpoint_slots(). Call this before --set is applied. Source for the two
+ * round trips: OQ (docs/GLOSSARY.md), section 2.
  */
 static void apply_rates(struct fabric_config *config, const struct options *options)
 {
@@ -105,7 +106,7 @@ static void exec_wide(const struct options *options)
     char **argv = calloc(count + 2, sizeof *argv);
     if (!argv || !emu_plugin_dir(dir, sizeof dir, WIDE, "."))
         return;
-    argv[0] = program_invocation_name; /* so that reports show the command as the user gave it */
+    argv[0] = program_invocation_name; /* so that reports show the command as the user typed it */
     memcpy(argv + 1, options->argv, count * sizeof *argv);
     snprintf(path, sizeof path, "%s/%s", dir, WIDE);
     execv(path, argv);
@@ -113,7 +114,10 @@ static void exec_wide(const struct options *options)
     exit(EXIT_FAILURE);
 }
 
-/* Choose the libfabric provider's name: the option's, or else the environment's. */
+/*
+ * Choose the libfabric provider's name: that of the option or, without the option, that of the
+ * environment.
+ */
 static int choose_provider(struct fabric_config *ret, const struct options *options)
 {
     const char *user = getenv(PROVIDER_NAME_VARIABLE);

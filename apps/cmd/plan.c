@@ -80,8 +80,8 @@ static int file_open(struct output *ret, const char *path, const char *what, con
 }
 
 /*
- * Return whether the path is in /dev or /proc, such as /dev/stdout or /proc/self/fd/5. A timeline
- * there gets no second file beside it.
+ * Return whether the path is in /dev or /proc, such as /dev/stdout or /proc/self/fd/5. If a
+ * timeline is written to such a path, no second file is created beside it.
  */
 static bool is_of_descriptor(const char *path)
 {
@@ -89,7 +89,9 @@ static bool is_of_descriptor(const char *path)
            strncmp(path, "/proc/", strlen("/proc/")) == 0;
 }
 
-/* A new file gets a valid empty timeline. An existing one is changed only when the run begins. */
+/*
+ * Write a valid empty timeline to a new file. An existing file is changed only when the run begins.
+ */
 static int timeline_open(struct timeline_plan *ret, struct output *output, const char *path)
 {
     int status = file_open(output, path, "a timeline", "--timeline");
@@ -137,8 +139,8 @@ static int page_open(struct web *web, uint16_t port)
 }
 
 /*
- * Check that no fabric of this name runs. This comes before opening files, because that fabric may
- * have locked the same files, and the error about a file would be less helpful.
+ * Check that no fabric of this name is running. Do this before files are opened: a running fabric
+ * may have locked the same files, and an error about a file would be less helpful.
  */
 static int check_name(const char *name)
 {

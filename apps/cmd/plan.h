@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * plan.h - additional tasks of a fabric's process, according to the options: inject a schedule of
- * faults, write files, serve a web page, use several hosts.
+ * plan.h - tasks that options give to a fabric's process: inject a schedule of faults, write files,
+ * serve a web page, use several hosts.
  */
 #ifndef APPS_CMD_PLAN_H
 #define APPS_CMD_PLAN_H
@@ -19,11 +19,13 @@ struct plan {
     struct host_plan host;
     struct hosts_plan hosts; /* from --cluster */
     bool web_waits;          /* --web=wait */
-    struct web web;          /* from --web: the socket listens, the process is not started yet */
+    struct web web;          /* from --web; its socket is listening, but its process is not
+                              * started yet */
     struct output report, events, record, timeline, calls;
     struct calls_file replay; /* from --compute replay:FILE */
     struct capture_files capture;
-    bool begun; /* the fabric has started, so plan_release() keeps the files that were created */
+    bool begun; /* the fabric has started, so plan_release() does not delete the files that were
+                 * created */
 };
 
 /**

@@ -4,8 +4,8 @@
  *
  * This process is the supervisor. It is single-threaded, the parent of the fabric's process and of
  * the command, and a subreaper: it becomes the parent of descendants whose own parent has ended. It
- * waits in poll() for signals, events of the fabric and the next deadline. Its phases, with the
- * bounds that end them:
+ * waits in poll() for signals, events of the fabric and the next deadline. These are its phases,
+ * and the bounds (--bound) that limit them:
  *
  *   RUNNING --(a node died, the fabric died, an interrupt, a standstill)--> ENDING
  *   ENDING   the command may end by itself                    -- bound end  --> TERM
@@ -15,8 +15,9 @@
  *   RUNNING --(the command ended, descendants are left)--> LEFTOVER -- bound leftover --> TERM
  *
  * The run is over when the command was reaped and no descendant is left. The command gets signals
- * last, because it is usually a launcher that is already ending its job. If mpirun gets a signal
- * during that time, it prints that the user is impatient.
+ * later than its descendants, because it is usually a launcher such as mpirun, which is already
+ * ending its job. If mpirun gets a signal during that time, it prints messages that would mislead
+ * the user.
  */
 #include "apps/timeline/timeline.h"
 #include "apps/cmd/commands.h"
@@ -49,8 +50,9 @@
 #include "apps/web/web.h"
 #include "emu/util/now.h"
 
-#define AGAIN_MS       100  /* interval of checks of processes that are being killed */
-#define GIVE_UP_MS     1800 /* stop waiting for a process that SIGKILL has not ended in this time */
+#define AGAIN_MS 100 /* interval between checks of processes that are being killed */
+/* if SIGKILL has not ended a process within this time, stop waiting for it */
+#define GIVE_UP_MS     1800
 #define LAST_EVENTS_MS 1000 /* longest wait for the last events of a fabric that has ended */
 
 enum phase { RUNNING, LEFTOVER, ENDING, TERM, KILL, LAST };
@@ -63,11 +65,11 @@ struct run {
     char scratch[160];           /* folder for temporary files */
     pid_t command;
     bool command_done;
-    int command_status; /* after the end of the command: as from wait() */
+    int command_status; /* after the command's end: its status, as from wait() */
     enum phase phase;
     int64_t start_ms;
     int64_t end_ms;   /* when the command ended; 0: it still runs */
-    int64_t phase_ms; /* when the phase began; not set in the phase RUNNING */
+    int64_t phase_ms; /* when the current phase began; not set in phase RUNNING */
     bool hurried;     /* this phase ends at once, for example because the user interrupted twice */
     struct emu_bounds bounds;
     bool keep_going;  /* --keep-going: the death of a process does not end the run */
@@ -75,7 +77,7 @@ struct run {
     bool failed;      /* a process on a node died, so the exit status is not 0 */
     bool fabric_lost; /* the fabric ended before the command */
     bool stood_still; /* --standstill TIME:end ended the run */
-    size_t deaths;    /* processes on nodes that died before the run began to end */
+    size_t deaths;    /* number of attached processes that died before the run began to end */
     /* descendants that do not belong to the run: the page's server, and children that this process
      * had before it executed fabemu */
     pid_t before[65];
@@ -112,8 +114,8 @@ static void say_death(struct json_object *death, const char *then)
 
 /*
  * After the death of a process on a node or the loss of a host, begin to end the run, unless
- * --keep-going was given. Returns the end of the line to print about it, or NULL to print none,
- * because it is a consequence of the run's end.
+ * --keep-going was given. Returns text to append to the line about the failure; NULL: print no
+ * line, because the failure is a consequence of the run's end.
  */
 static const char *on_failure(struct run *run)
 {
@@ -150,8 +152,8 @@ static void on_host_lost(struct run *run, struct json_object *event)
 
 /*
  * Handle a standstill. With :end the run ends, and the command gets SIGTERM, because a program that
- * stands still does not end by itself. mpirun then ends its ranks without a message. It would print
- * messages if its ranks got the signal, too.
+ * stands still does not end by itself. If only mpirun gets the signal, it ends its ranks without a
+ * message. If its ranks got the signal, too, it would print messages.
  */
 static void on_standstill(struct run *run, struct json_object *event)
 {
@@ -167,7 +169,7 @@ static void on_standstill(struct run *run, struct json_object *event)
     kill(run->command, SIGTERM);
 }
 
-/* End the run, because nothing that its processes send from now on arrives. */
+/* Simulated time is over, so no segment arrives any more: end the run. */
 static void on_time_over(struct run *run)
 {
     if (run->phase >= ENDING || run->command_done)
@@ -239,7 +241,7 @@ static void on_host_end(struct run *run, int status)
     run->host.pid = 0;
     run->host.status = status;
     run->fabric_lost = true;
-    if (run->host.report) /* do not wait for the command, which may take long to end */
+    if (run->host.report) /* send it now, because the command may take long to end */
         web_send_report(run->web, run->host.report);
     begin_ending(run);
 }
@@ -254,7 +256,7 @@ static void on_command_end(struct run *run, int status)
                       run->argv[0], WTERMSIG(status));
 }
 
-/* Remove @pid, which has ended, from run->before, as a process of the run may get this number. */
+/* Remove @pid from run->before. It has ended, so a process of the run may get the same number. */
 static void forget_before(struct run *run, pid_t pid)
 {
     size_t kept = 0;
@@ -296,7 +298,7 @@ static void on_interrupt(struct run *run, const struct signalfd_siginfo *info)
         run->hurried = true;
     run->interrupted = run->interrupted ? run->interrupted : signal;
     begin_ending(run);
-    /* a signal of the terminal (SI_KERNEL) has reached the command, too */
+    /* the command has also received the signal if it comes from the terminal (SI_KERNEL) */
     if (info->ssi_code != SI_KERNEL && !run->command_done && run->command > 0)
         kill(run->command, signal);
 }
@@ -312,7 +314,7 @@ static void read_signals(struct run *run)
 
 /* --- escalation --------------------------------------------------------------------- */
 
-/* Send a signal to some of @left: to the command if @command, otherwise to all others. */
+/* Send a signal to the command or, if @command is false, to all other processes in @left. */
 static void signal_left(const struct run *run, const pid_t *left, size_t count, bool command,
                         int signal)
 {
@@ -397,8 +399,8 @@ static size_t find_left(const struct run *run, pid_t *left, size_t max)
 }
 
 /*
- * Do all that is due. Returns true when the run is over. *@timeout_ms: receives how long to wait
- * for events.
+ * Reap processes, and take the steps that are due. Returns true when the run is over. *@timeout_ms:
+ * gets the time to wait for events.
  */
 static bool step(struct run *run, int64_t *timeout_ms)
 {
@@ -471,9 +473,9 @@ static int exit_status(const struct run *run)
 }
 
 /*
- * Correct the report's list of deaths. The first run->deaths of them were printed. If the run was
- * ended, the other processes died because of that, and are deleted from the list. Otherwise their
- * deaths were reported too late, and are printed now.
+ * Correct the report's list of deaths. The first run->deaths entries were already printed. If the
+ * supervisor has ended the run, the other processes died for that reason, and are deleted from the
+ * list. Otherwise the events about their deaths arrived too late, and these deaths are printed now.
  */
 static void settle_deaths(struct run *run, struct json_object *died)
 {
@@ -481,7 +483,8 @@ static void settle_deaths(struct run *run, struct json_object *died)
 
     if (run->phase >= ENDING && count > run->deaths)
         json_object_array_del_idx(died, run->deaths, count - run->deaths);
-    if (run->interrupted || run->stood_still) /* processes that were ended by this do not count */
+    if (run->interrupted || run->stood_still) /* the supervisor has killed these processes, so
+                                               * they do not count */
         json_add_number(json_object_object_get(run->host.report, "processes"), "died", run->deaths);
     for (size_t i = run->deaths; run->phase < ENDING && i < count; i++)
         say_death(emu_json_at(died, i), "");
@@ -492,7 +495,7 @@ static void complete_report(struct run *run, int status)
 {
     struct json_object *report = run->host.report;
     int64_t end_ms = run->end_ms ? run->end_ms
-                                 : emu_now_ms(); /* it is 0 if the command still runs */
+                                 : emu_now_ms(); /* end_ms is 0 if the command is still running */
     double wall_s = (double)(end_ms - run->start_ms) / 1000.0;
     char wall_text[32];
 
@@ -519,8 +522,8 @@ static int finish_report(struct run *run, int status)
     "mca-params.conf select another network?"
 
 /*
- * Return whether a process of the command exited before it used the fabric, as in a failed
- * MPI_Init. A process that ends its work detaches first.
+ * Return whether a process of the command exited before it used the fabric, for example because
+ * MPI_Init failed. A process that has done its work detaches before it exits.
  */
 static bool failed_before_use(struct json_object *report)
 {
@@ -583,7 +586,7 @@ static int finish(struct run *run)
         print_message("no report, because the fabric ended before it could make one");
         status = status ? status : EXIT_FAILURE;
     }
-    if (run->host.refused[0]) /* again, below the report */
+    if (run->host.refused[0]) /* print the reason again, below the report */
         print_message("%s", run->host.refused);
     else if (run->host.report && !run->interrupted)
         hint_if_unused(run->host.report, status);
@@ -702,7 +705,8 @@ static int run_on(struct run *run, const struct fabric_config *config, struct pl
     web_fabric_ready(run->web);
     if (plan->web_waits)
         await_browser(run);
-    if (run->runtime_dir) /* plan_fabric() may have removed it, but the command keeps it */
+    if (run->runtime_dir) /* plan_fabric() may have removed the variable, but the command needs
+                           * it */
         setenv("XDG_RUNTIME_DIR", run->runtime_dir, 1);
     scratch_path(run->scratch, sizeof run->scratch, run->host.socket.path, getpid());
     if (scratch_make(run->scratch))
@@ -721,8 +725,9 @@ static int run_on(struct run *run, const struct fabric_config *config, struct pl
 }
 
 /*
- * Prepare this process: get signals through a descriptor, become a subreaper, and get errors of
- * write() instead of signals. @before: the previous settings, which the command gets.
+ * Prepare this process: receive signals through a descriptor, become a subreaper, and ignore
+ * signals about failed writes, so that write() returns an error. @before: gets the previous
+ * settings, which are restored for the command.
  */
 static void become_supervisor(struct run *run, struct command_signals *before)
 {
@@ -731,7 +736,8 @@ static void become_supervisor(struct run *run, struct command_signals *before)
 
     host_signals(&signals);
     sigprocmask(SIG_BLOCK, &signals, &before->mask);
-    signal(SIGCHLD, SIG_DFL); /* if it were ignored, the command's exit status would be lost */
+    signal(SIGCHLD, SIG_DFL); /* if this signal were ignored, the command's exit status would be
+                               * lost */
     sigaction(SIGPIPE, &ignore, &before->pipe);
     sigaction(SIGXFSZ, &ignore, &before->file_size);
     prctl(PR_SET_CHILD_SUBREAPER, 1);

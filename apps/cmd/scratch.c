@@ -71,7 +71,7 @@ static void make_session(const char *path, const char *host)
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         snprintf(session, sizeof session, "%s/ompi.%s.%u%s", path, host, (unsigned)geteuid(),
                  parts[i]);
-        mkdir(session, 0700); /* if it fails, mpirun makes the folder */
+        mkdir(session, 0700); /* if this fails, mpirun makes the folder itself */
     }
 }
 

@@ -10,7 +10,10 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/** scratch_path - name the folder of the run of @supervisor, beside the socket @socket_path. */
+/**
+ * scratch_path - write the path of the folder for the run of @supervisor. The folder is beside the
+ * socket @socket_path.
+ */
 void scratch_path(char *ret, size_t ret_bytes, const char *socket_path, pid_t supervisor);
 
 /**

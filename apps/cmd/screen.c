@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define HEAD_LINES  3  /* lines above the rows */
-#define ROW_COLUMNS 80 /* columns of a row's text; on a wider screen a bar follows */
+#define ROW_COLUMNS 80 /* number of columns for a row's text; on a wider screen a bar follows */
 #define BAR_LEAST   12 /* smallest number of columns for a bar */
 #define ESCAPE      27
 
@@ -106,7 +106,8 @@ static void command_key(struct screen_state *state, struct telemetry_board *boar
         state->paused = !state->paused;
     else if (key == '?' || key == 'h')
         state->helps = true;
-    else if (key == 'q' || key == 3) /* 3: Ctrl-C on a terminal that does not make a signal of it */
+    else if (key == 'q' || key == 3) /* 3 is Ctrl-C, if the terminal does not turn it into a
+                                      * signal */
         state->quits = true;
     else
         move_key(state, key);
@@ -184,7 +185,7 @@ static void draw_help(void)
         "n l s c, 1-4, Tab   nodes, links, switches, collectives",
         "o                   change the order of the rows",
         "b                   hide idle rows",
-        "/                   show only rows with a text; Enter: done, Esc: clear it",
+        "/                   show only rows that contain a text; Enter: done, Esc: all",
         "p, space            pause",
         "arrows, pages, Home scroll",
         "q                   quit",
@@ -225,7 +226,9 @@ void screen_draw(struct screen_state *state, const struct telemetry_board *board
 
     erase();
     telemetry_view_settings(view, "  ", settings, sizeof settings);
-    /* first the page, because a terminal of 80 columns may cut the end off */
+    /*
+     * begin with the page's name, because a terminal of 80 columns may cut the end of the line off
+     */
     snprintf(text, sizeof text, "%s: %s%s  %s, %s, clock %s, up %.1f s%s", view->name,
              telemetry_page_name(board->page), state->paused ? "  PAUSED" : "", view->topo,
              view->profile, view->clock, telemetry_view_s(view), settings);

@@ -14,20 +14,20 @@ struct json_object;
 #define STANDSTILL_AFTER_NS INT64_C(5000000000) /* default of --standstill */
 
 /*
- * A supervisor's state. A program may stand still often and for long. Therefore each standstill is
- * reported only once, and after each report `after_ns` doubles.
+ * A supervisor's state. A program may stand still often, each time for long. Therefore each
+ * standstill is reported only once, and `after_ns` doubles after each report.
  */
 struct standstill {
     bool ends_run;               /* end the run after the report */
     struct json_object *last;    /* the fabric's last event; NULL: no standstill */
-    int64_t after_ns;            /* report after this time without movement; 0: never */
-    bool printed;                /* the present standstill was reported */
+    int64_t after_ns;            /* report a standstill that has lasted this long; 0: never */
+    bool printed;                /* the current standstill was reported */
     struct json_object *longest; /* the last event of the longest reported standstill; NULL: none */
 };
 
 /** standstill_event - handle an event "standstill". @say_it: print a report if one is due. */
 void standstill_event(struct standstill *standstill, struct json_object *event, bool say_it);
-/** standstill_print_last - report the present standstill, if there is one. */
+/** standstill_print_last - report the current standstill, if there is one. */
 void standstill_print_last(const struct standstill *standstill);
 void standstill_release(struct standstill *standstill);
 /** standstill_report - add the longest reported standstill, if any, to the final report. */

@@ -13,8 +13,8 @@
 #include "apps/control/conn.h"
 #include "emu/util/json.h"
 
-#define STARVED_NS 500000000  /* shorter times without a core are not printed */
-#define OLD_NS     1000000000 /* younger operations are not printed */
+#define STARVED_NS 500000000  /* waits for cores that are shorter than this are not printed */
+#define OLD_NS     1000000000 /* operations that are younger than this are not printed */
 #define RANGES     8          /* maximum number of ranges or items of a list that are printed */
 #define LINES_MAX  24         /* maximum number of processes that are printed */
 
@@ -181,7 +181,8 @@ static void add_for(struct line *line, struct json_object *of)
 /* --- collectives -------------------------------------------------------------------- */
 
 /*
- * Append that a process is stopped or has reported nothing. Returns false if neither is the case.
+ * If a process is stopped or has not reported for some time, append this. Returns false if neither
+ * is the case.
  */
 static bool add_absence(struct line *line, struct json_object *process)
 {
@@ -215,7 +216,10 @@ static bool is_in_collective(const struct printing *to, int64_t node)
     return false;
 }
 
-/* Return whether the process waits, but for no message and for none of the collectives. */
+/*
+ * Return whether the process waits for something that is neither a message nor one of the listed
+ * collectives.
+ */
 static bool waits_elsewhere(const struct printing *to, struct json_object *process, int64_t node)
 {
     return emu_json_true(process, "waits") && !json_object_object_get(process, "send") &&
@@ -358,7 +362,10 @@ static const char *mpi_collective(int32_t tag)
     return tag <= -10 && tag >= -25 ? names[-tag] : "a collective";
 }
 
-/* Append the tag of a message, or the MPI collective that uses it. @mpi: the process has a rank. */
+/*
+ * Append the tag of a message or, if an MPI collective uses this tag, its name. @mpi: the process
+ * is an MPI rank.
+ */
 static void add_tag(struct line *line, struct json_object *op, bool mpi)
 {
     uint64_t tag = json_object_get_uint64(json_object_object_get(op, "tag"));
@@ -401,7 +408,10 @@ static void add_bytes(struct line *line, struct json_object *op)
     add(line, ", %llu byte%s", (unsigned long long)bytes, plural_s(bytes));
 }
 
-/* Append unmatched messages, because the waiting receive may be meant for one of them. */
+/*
+ * Append a note about unmatched messages, because the program may have meant the waiting receive
+ * for one of them.
+ */
 static void add_unexpected(struct line *line, const struct printing *to,
                            struct json_object *process, bool mpi)
 {
@@ -418,8 +428,8 @@ static void add_unexpected(struct line *line, const struct printing *to,
 }
 
 /*
- * Append that @process waits in @op. If the process has been silent, say that @op is from its last
- * report.
+ * Append that @process waits in @op. If the process has been silent, add that this comes from its
+ * last report.
  */
 static void add_op(struct line *line, const struct printing *to, struct json_object *process,
                    struct json_object *op)
@@ -525,7 +535,7 @@ static void print_link(const struct printing *to, struct json_object *one)
         add_who_fully(&line, to, node);
         add(&line, " waits for space: its process does not receive its segments");
     } else if (node >= 0) {
-        if (sw >= 0) /* the port is the switch's; the node has no other link */
+        if (sw >= 0) /* the number is that of the switch's port, and the node has no other link */
             add(&line, "the link of ");
         else
             add(&line, "link %lld of ", port);
@@ -568,7 +578,9 @@ static void print_disagreement(const struct printing *to, struct json_object *on
 
 #define VERTEX_MOST 0x7fffffff
 
-/* Add an edge. Vertices of the graph are nodes, followed by collectives. */
+/*
+ * Add an edge. The vertices of the graph are the nodes and, with higher numbers, the collectives.
+ */
 static void add_edge(struct cycle_graph *graph, int64_t from, int64_t to)
 {
     if (from >= 0 && to >= 0 && from < VERTEX_MOST && to < VERTEX_MOST)
@@ -608,7 +620,7 @@ static void build_graph(struct cycle_graph *graph, const struct printing *to,
     }
 }
 
-/* Print a cycle of waiting processes: the cycle that the web page shows (page/standstill.js). */
+/* Print a cycle of waiting processes. The web page shows the same cycle (page/standstill.js). */
 static void print_cycle(const struct printing *to, struct json_object *collectives)
 {
     struct json_object *nodes = json_object_new_array();

@@ -12,12 +12,12 @@ struct json_object;
 
 /** standstill_for_ns - return the time without movement, or 0. @message: a status or event. */
 int64_t standstill_for_ns(struct json_object *message);
-/** standstill_starved_ns - return the part of this time in which threads had no core. */
+/** standstill_starved_ns - return for how much of that time threads had no core. */
 int64_t standstill_starved_ns(struct json_object *message);
 
 /**
- * standstill_print_time - print a line with the time without movement, and the part of it in which
- * threads of this host waited for a core.
+ * standstill_print_time - print a line that says for how long nothing has moved, and for how much
+ * of this time threads of this host waited for a core.
  */
 void standstill_print_time(struct json_object *message, void (*print)(const char *line));
 

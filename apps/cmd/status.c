@@ -37,9 +37,9 @@ static const struct options_command down_command = {
 
 /*
  * Request the end of the fabric. A fabric that does not answer is possibly waiting for another
- * host; then send SIGTERM to its supervisor. This function opens the pidfd before it checks the
- * pid, so that the signal cannot reach another process that gets the same pid later. @owner: set to
- * the supervisor's pid. Errors: one line in @error.
+ * host; then send SIGTERM to its supervisor. Open the pidfd before the pid is checked, so that the
+ * signal cannot reach another process that gets the same pid later. @owner: set to the supervisor's
+ * pid. Errors: one line in @error.
  */
 static int ask_down(const char *name, int *pidfd, pid_t *owner, char *error, size_t error_bytes)
 {
@@ -77,8 +77,8 @@ int down_main(int argc, char **argv)
     if (argc == options.operands)
         name = paths_default(options.running, true);
     if (argc == options.operands && !strncmp(name, PATHS_RUN_PREFIX, 4)) {
-        print_message("the only fabric, '%s', was started by fabemu run and is not stopped without "
-                      "its name; to stop it: fabemu down %s",
+        print_message("fabric '%s' was not stopped, because it was started by fabemu run and its "
+                      "name was not given; to stop it: fabemu down %s",
                       name, name);
         return EXIT_FAILURE;
     }
@@ -109,8 +109,9 @@ struct status {
     bool named; /* --names was given */
     enum telemetry_names names;
     bool json;
-    bool report;               /* print one fabric, with its report */
-    struct json_object *array; /* --json: status of each fabric, to be printed */
+    bool report;               /* print a single fabric, together with its report */
+    struct json_object *array; /* with --json: gets the status of each fabric, and is printed at
+                                * the end */
     unsigned running;          /* number of fabrics that run */
     unsigned left_over;        /* number of sockets of fabrics that have crashed */
     char left_paths[800];      /* paths of these sockets, as many as fit */
@@ -183,8 +184,9 @@ static void print_status(const struct status *status, struct json_object *reply)
 }
 
 /*
- * Count the socket of a crashed fabric. If the path does not fit into the list, a later command
- * prints it, after the user has removed the listed sockets.
+ * Count the socket of a crashed fabric, and add its path to the list. A path that does not fit into
+ * the list is listed by a later `fabemu status`, after the user has removed the sockets in this
+ * list.
  */
 static void note_left_over(struct status *status, const char *name)
 {
@@ -331,8 +333,8 @@ static const struct options_command env_command = {
 };
 
 /*
- * Print a variable quoted for sh: a quote in the value becomes '\''. Skip names that are not ASCII,
- * which a shell does not accept.
+ * Print a variable, quoted for sh: a quote in the value becomes '\''. Skip a variable whose name is
+ * not ASCII, because a shell does not accept it.
  */
 static void print_export(void *context, const char *name, const char *value)
 {

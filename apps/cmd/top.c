@@ -26,19 +26,19 @@
 
 #define ANSWER_MS 5000 /* longest wait for an answer of the fabric */
 #define EVERY_MS  1000u
-#define ONCE_ROWS 40u /* rows of each page that --once prints */
+#define ONCE_ROWS 40u /* maximum number of rows that --once prints of each page */
 
 struct top {
     /* from the command line */
     bool once;
     uint32_t every_ms;
-    uint64_t given; /* one bit for each of rows[] that was given */
+    uint64_t given; /* one bit for each row of rows[] whose option was given */
     const char *name;
 
     struct conn conn;
     struct telemetry_view view;                /* view of the last snapshot */
     struct telemetry_view before;              /* view of the snapshot before the last one */
-    struct telemetry_view shown, shown_before; /* copies of both, made when the user paused */
+    struct telemetry_view shown, shown_before; /* copies of both views, made when the user paused */
     struct telemetry_board board;
     struct screen_state state;
     bool ended; /* the fabric has ended */
@@ -207,7 +207,8 @@ static int watch(struct top *top, int signals)
         if (fds[1].revents)
             err = take_all(top);
         if (!err)
-            err = on_keys(top); /* a new size, whose signal ends poll(), is also a key */
+            err = on_keys(top); /* ncurses returns a new size of the terminal as a key; the
+                                 * signal about it has ended poll() */
         if (fds[0].revents & (POLLHUP | POLLERR))
             return 0; /* the terminal was closed */
         if (!err && top->view.sample)

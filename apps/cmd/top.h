@@ -9,7 +9,8 @@
 
 #include "apps/telemetry/view.h"
 
-#define TELEMETRY_ROW_BYTES 256u /* size of a row's text; the columns fit into the first 80 */
+/* size of a row's text, in bytes; the columns of the text fit on a screen of 80 columns */
+#define TELEMETRY_ROW_BYTES 256u
 
 enum telemetry_page {
     TELEMETRY_PAGE_NODES,
@@ -19,7 +20,7 @@ enum telemetry_page {
     TELEMETRY_PAGES
 };
 
-/* The state of a row, which its colour shows. */
+/* The state of a row's device. The screen shows it by a colour. */
 enum telemetry_tone {
     TELEMETRY_TONE_IDLE,
     TELEMETRY_TONE_BUSY,
@@ -35,10 +36,10 @@ struct telemetry_board_row {
     char text[TELEMETRY_ROW_BYTES];
 };
 
-/* What the user has chosen to see, and the rows. Owned by one thread. */
+/* The user's choice of rows, and the rows. Owned by one thread. */
 struct telemetry_board {
     enum telemetry_page page;
-    uint32_t sort;   /* index of the chosen order among those of the page */
+    uint32_t sort;   /* index of the chosen order in the page's list of orders */
     bool busy;       /* omit idle rows */
     char filter[32]; /* only rows that contain this text; "": all */
     uint32_t rows;
@@ -61,7 +62,7 @@ const char *telemetry_page_bar(enum telemetry_page page);
 /** telemetry_page_name - return the name of the page, such as "nodes". Pure. */
 const char *telemetry_page_name(enum telemetry_page page);
 
-/** telemetry_page_columns - write the names of the columns that the page has for this fabric. */
+/** telemetry_page_columns - write the heads of the page's columns, which depend on the fabric. */
 void telemetry_page_columns(enum telemetry_page page, const struct telemetry_view *view, char *ret,
                             size_t ret_bytes);
 
@@ -78,7 +79,7 @@ void telemetry_board_sums(const struct telemetry_view *now, const struct telemet
                           char *ret, size_t ret_bytes);
 
 struct screen_state {
-    uint32_t first; /* index of the row at the top */
+    uint32_t first; /* index of the row at the top of the screen */
     bool paused;
     bool helps;   /* the list of keys is shown */
     bool filters; /* the user types the filter */
@@ -95,7 +96,7 @@ void screen_close(void);
 /** screen_keys - handle all keys that were pressed. Never blocks. */
 void screen_keys(struct screen_state *state, struct telemetry_board *board);
 
-/** screen_draw - draw the board in the present size of the terminal. */
+/** screen_draw - draw the board in the current size of the terminal. */
 void screen_draw(struct screen_state *state, const struct telemetry_board *board,
                  const struct telemetry_view *view, const struct telemetry_view *before);
 

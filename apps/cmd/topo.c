@@ -52,7 +52,7 @@ struct figures {
     uint64_t node_cables, switch_cables;
     uint32_t longest;  /* number of switches on the longest route */
     uint64_t least_ps; /* latency of a segment over one switch, in an idle network */
-    uint64_t most_ps;  /* the same over `longest` switches */
+    uint64_t most_ps;  /* latency of a segment over `longest` switches, in an idle network */
     struct fabric_bytes bytes;
     uint32_t workers; /* 0: --threads was not given */
     double cables;    /* mean number of cables between switches on a route to a random node */
@@ -65,7 +65,10 @@ static uint64_t zero_load_ps(const struct emu_profile *profile, uint32_t switche
            (switches + 1) * profile->channel_ps + SEGMENT_BYTES * profile->link_ps_per_byte;
 }
 
-/* Count cables between switches of different workers, which cost more time than others. */
+/*
+ * Compute the mean numbers of cables of a route. Cables between switches of different workers cost
+ * the emulator more time than others.
+ */
 static void measure_workers(struct figures *ret, const struct fabric_config *config)
 {
     uint32_t *worker_of = calloc(config->graph->switches, sizeof *worker_of);
@@ -101,7 +104,10 @@ static void measure(struct figures *ret, const struct fabric_config *config)
         measure_workers(ret, config);
 }
 
-/* Print the parts in Table I of QsNet III, and how many parts of a file were left out. */
+/*
+ * For a QsNet III network, print how many parts it has of each kind, as in Table I of the paper.
+ * For a network from a file, print how many parts of the file are not in the network.
+ */
 static void print_parts(const struct topo_graph *graph, const struct figures *figures)
 {
     const struct topo_parts *parts = &graph->parts;
@@ -336,7 +342,7 @@ static int print_network(const struct fabric_config *config, const struct option
         return EXIT_FAILURE;
     }
     if (write && strcmp(write, "-") == 0)
-        return EXIT_SUCCESS; /* the network itself goes to standard output */
+        return EXIT_SUCCESS; /* standard output gets the network itself, so print nothing else */
     measure(&figures, config);
     if (options->json)
         print_json(config, &figures, options->check ? &checked : NULL);

@@ -67,7 +67,7 @@ static const struct options_command traffic_command = {
 struct progress {
     bool shown;         /* standard error is a terminal */
     int64_t last_ms;    /* time of the last print, by emu_now_ms() */
-    uint32_t run, runs; /* index of the present run; number of runs */
+    uint32_t run, runs; /* index of the current run; number of runs */
 };
 
 /* The signals after which a run stops and prints its results. interrupt_hold() fills the set. */
@@ -96,7 +96,10 @@ static void interrupt_hold(bool page)
     sigprocmask(SIG_BLOCK, &interrupts, NULL); /* worker threads inherit this mask */
 }
 
-/* If one of the signals has arrived, unblock them, so that a second one ends the process. */
+/*
+ * If one of the signals has arrived, return true and unblock them, so that a second signal ends the
+ * process.
+ */
 static bool interrupted(void)
 {
     const struct timespec at_once = {.tv_sec = 0};
@@ -177,7 +180,7 @@ static void print_result(struct traffic_result *result, const struct traffic_con
 
 /*
  * Run all loads, and print their results. After an interrupt, print only the results of finished
- * runs. With a single load and --json, an interrupted run prints null.
+ * runs. If the only run is interrupted, --json prints null.
  */
 static int run_all(struct traffic_config *config, const struct traffic_options *own, bool json)
 {
@@ -225,7 +228,7 @@ static int snapshots_open(FILE **ret, struct output *output, const char *path)
     }
     err = output_open(output, path, INT64_MAX);
     if (!err) {
-        fd = fcntl(output->fd, F_DUPFD_CLOEXEC, 0); /* the caller's fclose() closes it */
+        fd = fcntl(output->fd, F_DUPFD_CLOEXEC, 0); /* the caller closes the copy by fclose() */
         *ret = fd < 0 ? NULL : fdopen(fd, "w");
         err = *ret ? 0 : -errno;
     }
@@ -238,7 +241,8 @@ static int snapshots_open(FILE **ret, struct output *output, const char *path)
 
 static int snapshots_close(FILE *out, struct output *output, int status)
 {
-    if (out && out != stdout && fclose(out) && !status) { /* else the run printed the error */
+    if (out && out != stdout && fclose(out) && !status) { /* if @status is not 0, the run has
+                                                           * printed the error */
         print_message("the snapshots in %s are incomplete: %s", output->path, strerror(errno));
         status = EXIT_FAILURE;
     }

@@ -26,7 +26,10 @@ struct traffic_options {
     uint64_t given; /* one bit for each option that was given */
 };
 
-/** traffic_options_init - set defaults, and make @own, by which options_parse() fills @ret. */
+/**
+ * traffic_options_init - set defaults, and make the table @own, which lets options_parse() fill
+ * @ret.
+ */
 void traffic_options_init(struct traffic_options *ret, struct option_table *own);
 
 /**
@@ -55,7 +58,8 @@ void traffic_report_text(FILE *out, const struct traffic_result *result,
 
 /**
  * traffic_report_head - print the head of a table of loads: lines that begin with '#', and the
- * names of the columns. traffic_report_row() - print a line of the table.
+ * names of the columns.
+ * traffic_report_row() - print a line of the table.
  */
 void traffic_report_head(FILE *out, const struct traffic_config *config,
                          const struct traffic_title *title);

@@ -19,7 +19,10 @@
 #define BYTES_MOST   (UINT64_C(1) << 30)
 #define SNAPSHOTS_PS 1000000u
 
-/* The patterns to which an option applies (option_row.group). USE_PAYLOAD: all except barrier. */
+/*
+ * The patterns with which an option may be used (option_row.group). USE_PAYLOAD: all except
+ * barrier.
+ */
 enum use { USE_ALL, USE_OPEN, USE_MULTICAST, USE_COLLECTIVE, USE_PAYLOAD };
 
 /* Parse a load. A load above 1 needs a '%', because 5 may be a typing error for 0.5 or for 5%. */
@@ -64,7 +67,7 @@ static bool read_loads(struct traffic_options *options, const char *text)
     }
 }
 
-/* The forms of times. All but 0 need a unit. */
+/* The forms of times. Each time except 0 must have a unit. */
 static const struct quantity_form time_from_1ns = {quantity_times, 0, QUANTITY_NS_PS,
                                                    QUANTITY_S_PS};
 static const struct quantity_form time_from_0 = {quantity_times, 0, 0, QUANTITY_S_PS};
@@ -228,13 +231,15 @@ static const struct option_row rows[] = {
      .right = "a size from 0 to 1GiB, such as 240, 64K, 1MB or 1MiB; a number alone is in bytes",
      .group = USE_PAYLOAD},
     {"sources", "[first:|random:]N",
-     "only N nodes send: evenly spread (default), the first, or random ones", .read = read_sources,
-     .group = USE_OPEN},
-    {"warmup", "TIME", "simulated time before the measurement (default: by load and latency)",
+     "only N nodes send: N nodes at equal distances (default), the first N, or N random ones",
+     .read = read_sources, .group = USE_OPEN},
+    {"warmup", "TIME",
+     "simulated time before the measurement (default: depends on load and latency)",
      .at = AT(config.warmup_ps), TIME_FROM_1NS, .group = USE_OPEN},
     {"measure", "TIME", "simulated time of the measurement (default: until it is steady)",
      .at = AT(config.measure_ps), TIME_FROM_1NS, .group = USE_OPEN},
-    {"series", "TIME", "also report bytes delivered in each TIME of the run; needs --measure",
+    {"series", "TIME",
+     "also report the bytes delivered in each interval of this length; needs --measure",
      .at = AT(config.window_ps), TIME_FROM_1NS, .group = USE_OPEN},
     {"telemetry", "FILE|-",
      "write snapshots of all counters, as fabemu run --record does; -: standard output",
@@ -247,7 +252,8 @@ static const struct option_row rows[] = {
      "multicast: distribution of the number of destinations; uniform (default): 1 to 2*MEAN-1",
      .at = AT(config.law), .choice = true, .right = "uniform, binomial or fixed",
      .group = USE_MULTICAST},
-    {"sets", "N", "multicast: destination sets of each source (default 1024; 65536 in all)",
+    {"sets", "N",
+     "multicast: destination sets of each source (default 1024); at most 65536 of all sources",
      .at = AT(config.sets), OPTIONS_RANGE(1, 65536), .group = USE_MULTICAST},
     {"multicast", "hardware|messages|tree[:K]",
      "hardware: switches copy (default); messages: one for each destination; tree[:K]: "
@@ -255,14 +261,15 @@ static const struct option_row rows[] = {
      .read = read_multicast, .group = USE_MULTICAST},
     {"groups", "N", "collectives: groups that run at the same time (default 1)",
      .at = AT(config.groups), OPTIONS_RANGE(1, 1024), .group = USE_COLLECTIVE},
-    {"group-size", "N", "collectives: nodes of a group (default: all nodes, divided among groups)",
+    {"group-size", "N",
+     "collectives: nodes in each group (default: all nodes, divided among the groups)",
      .at = AT(config.members), .least = 2, .most = UINT32_MAX, .right = "a number from 2 on",
      .group = USE_COLLECTIVE},
     {"operations", "N", "collectives: operations of each group (default 100)",
      .at = AT(config.operations), .wide = true, OPTIONS_RANGE(1, 1000000000),
      .group = USE_COLLECTIVE},
     {"interval", "TIME",
-     "collectives: time between posts; 0 (default): post when the last is complete",
+     "collectives: time between operations; 0 (default): each begins when the previous one ends",
      .at = AT(config.interval_ps), TIME_FROM_0, .group = USE_COLLECTIVE},
     {"skew", "TIME", "collectives: delay each post by a random time up to TIME (default 0)",
      .at = AT(config.skew_ps), TIME_FROM_0, .group = USE_COLLECTIVE},

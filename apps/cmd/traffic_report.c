@@ -40,7 +40,7 @@ static void add(struct json_object *object, const char *name, double value)
     json_object_object_add(object, name, json_object_new_double_s(value, text));
 }
 
-/* Add a time in ns with three decimals, so that it is exact. */
+/* Add a time in ns. It gets three decimals, so that it is exact to the ps. */
 static void add_ns(struct json_object *object, const char *name, uint64_t ps)
 {
     char text[32];
@@ -145,7 +145,7 @@ static double hot_fraction(const struct traffic_pattern *pattern)
     return (double)(uint64_t)(pattern->share / 4.294967296 + 0.5) / 1e9;
 }
 
-/* Return all parameters of a pattern, including those that --pattern did not give. */
+/* Return all parameters of a pattern, including defaults that --pattern did not set. */
 static struct json_object *parameters_json(const struct traffic_result *result,
                                            const struct traffic_config *config)
 {
@@ -189,7 +189,7 @@ static double storage_bytes_per_s(const struct traffic_result *result)
     return per((double)result->storage_bytes, (double)result->virtual_ps / 1e12);
 }
 
-/* The fields of runs without a load. */
+/* Set the fields about the load, which this run does not have. */
 static void no_load_json(struct json_object *all)
 {
     json_object_object_add(all, "offered", NULL);

@@ -48,7 +48,7 @@ struct up {
     struct standstill standstill;
 };
 
-/* Handle an event of the fabric. Lines about it are printed only in the foreground. */
+/* Handle an event of the fabric. Messages about it are printed only in the foreground. */
 static void on_event(struct up *up, struct host *host, struct json_object *event)
 {
     const char *what = emu_json_text(event, "event", "");
@@ -126,7 +126,7 @@ static void print_started(const struct up *up, const char *socket_path)
         printf("page %s\n", page);
     }
     printf("use it:   eval \"$(%s env %s)\"\nstop it:  %s down %s\n", program_invocation_name, name,
-           /* as the user has typed it, because PATH may not have fabemu */
+           /* the command's name as the user has typed it, because fabemu may not be in PATH */
            program_invocation_name, name);
     fflush(stdout);
 }
@@ -189,9 +189,9 @@ static int supervise(struct up *up)
 }
 
 /*
- * Leave the terminal, but not the session (settle_in() in host.c has the reason). As a background
- * process group, this process gets no signals of the terminal's keys. Without a controlling
- * terminal, it gets no SIGHUP when the terminal closes. Errors go through the pipe to the command.
+ * Leave the terminal, but not the session (settle_in() in host.c has the reason). A background
+ * process group gets no signals from the terminal's keys. A process without a controlling terminal
+ * gets no SIGHUP when the terminal closes. Errors are sent to the command through the pipe.
  */
 static void leave_terminal(void)
 {
@@ -292,7 +292,9 @@ int up_main(int argc, char **argv)
         status = plan_make(&plan, &options, &config, NULL);
     if (!status) {
         status = options.foreground ? supervise(&up) : in_background(&up, path);
-        plan.begun = plan.begun || status == EXIT_SUCCESS; /* the supervisor set its own copy */
+        plan.begun = plan.begun || status == EXIT_SUCCESS; /* the supervisor, which is another
+                                                            * process, has set this field only in
+                                                            * its own copy */
         plan_release(&plan);
     }
     topo_free(graph);

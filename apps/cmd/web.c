@@ -42,8 +42,9 @@ static void say_address(const struct web *web)
 }
 
 /*
- * If @what is not the name of a running fabric, open the file with this name. Errors, with one line
- * in @error: -EINVAL, the file cannot be read or is no recording; those of paths_connect().
+ * Connect to the running fabric @what or, if there is none of this name, open the file @what.
+ * Errors, with one line in @error: -EINVAL, the file cannot be read or is no recording; those of
+ * paths_connect().
  */
 static int open_what(struct web *web, const char *what, char *error, size_t error_bytes)
 {

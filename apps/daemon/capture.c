@@ -20,8 +20,9 @@ static void refuse(struct daemon *daemon, struct client *client, int err)
                            "\"fabemu capture\" there",
                            daemon->config->hosts->name[0]);
     else if (err == -EBUSY)
-        daemon_reply_error(daemon, client, err,
-                           "another connection captures already; only one capture runs at a time");
+        daemon_reply_error(
+            daemon, client, err,
+            "another client is capturing already; only one capture can run at a time");
     else if (err == -ENODEV)
         daemon_reply_error(daemon, client, err,
                            "none of the cables that the filter selects ends on this host");
@@ -73,7 +74,7 @@ void daemon_capture_stop(struct daemon *daemon, struct client *client, struct js
 {
     (void)request;
     if (!client->captures) {
-        daemon_reply_error(daemon, client, -ENOENT, "this connection has no capture");
+        daemon_reply_error(daemon, client, -ENOENT, "this connection has not started a capture");
         return;
     }
     daemon_capture_left(daemon, client);
@@ -87,7 +88,7 @@ int daemon_capture_open(struct daemon *daemon, char *error, size_t error_bytes)
     if (!plan || !plan->files)
         return 0;
     if (daemon->config->hosts)
-        print_message("the capture has only the cables of this host");
+        print_message("the capture contains only the cables of this host");
     return capture_begin(&daemon->capture, daemon->fabric, daemon->graph, plan, error, error_bytes);
 }
 

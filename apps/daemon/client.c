@@ -2,8 +2,10 @@
 /*
  * client.c - connections to the daemon: admission, sending, and events for subscribers and files.
  *
- * Bytes that a client's socket does not take wait in a buffer of the client. If all buffers
- * together exceed CONN_EXCESS_MAX, the daemon closes the clients with the largest buffers.
+ * If a client's socket cannot accept all bytes, the rest waits in a buffer of the client. The
+ * *excess* of a buffer is the number of its bytes beyond EMU_JSON_KEEP. If the excesses of all
+ * clients add up to more than CONN_EXCESS_MAX, the daemon disconnects the clients with the largest
+ * excess.
  */
 #include <errno.h>
 #include <signal.h>
@@ -68,7 +70,7 @@ void daemon_accept(struct daemon *daemon)
     int fd = admission_accept(&daemon->admission, &cred);
 
     if (fd < 0) {
-        daemon_tick_when(daemon); /* if admission is paused, the tick resumes it */
+        daemon_tick_when(daemon); /* if admission is paused, start the timer, which resumes it */
         return;
     }
     client = daemon_client_new(daemon, fd, cred.pid);
@@ -76,7 +78,7 @@ void daemon_accept(struct daemon *daemon)
         admission_reject(fd, -ENOMEM, ADMISSION_NO_MEMORY);
     } else if (cred.uid != geteuid()) {
         daemon_reply_error(daemon, client, -EACCES, ADMISSION_NOT_YOURS);
-        client->closing = true; /* the client is closed at its first request */
+        client->closing = true; /* the client is disconnected when it sends its first request */
     }
 }
 
@@ -133,8 +135,8 @@ void daemon_client_events(struct daemon *daemon, struct client *client)
 }
 
 /*
- * Return the client with the largest excess (of several, the oldest); NULL: no client has an
- * excess. Never return the supervisor, which does read.
+ * Return the client with the largest excess; if several are equal, the oldest of them. NULL: no
+ * client has an excess. Never return the supervisor, because it reads its messages.
  */
 static struct client *largest_client(const struct daemon *daemon)
 {
@@ -174,8 +176,8 @@ void daemon_client_flush(struct daemon *daemon, struct client *client)
 }
 
 /*
- * Send the queued bytes. @err: 0, or the error of queuing them: the client does not read its
- * messages, so disconnect it.
+ * Send the queued bytes. @err: 0, or the error that occurred when they were queued. An error means
+ * that the client does not read its messages, so disconnect it.
  */
 static void send_queued(struct daemon *daemon, struct client *client, int err)
 {
@@ -227,7 +229,7 @@ bool daemon_signal(const struct client *client, int signal)
 
 bool daemon_freeze(struct daemon *daemon, struct client *client, bool stands)
 {
-    /* a process of another host is listed on that host (agent_process_signal()) */
+    /* a process of another host is added to that host's list, by agent_process_signal() */
     int listed = stands && !client->remote ? procs_freeze(&daemon->frozen, client->pid) : 0;
     bool is_done;
 

@@ -28,25 +28,26 @@ struct client {
     pid_t pid;
     struct coordinator_process *remote; /* the process, if it is on another host; else NULL */
     int64_t node;                       /* node that the process is attached to; -1: none */
-    uint64_t incarnation; /* number of the process among all processes of its node, from 1 */
+    uint64_t incarnation; /* number of the process among all processes that have attached to its
+                           * node, from 1 */
     int64_t rank;         /* the process's rank in its MPI job, reported by the process; -1: none */
     /* pending operations of the process (standstill.c); NULL: unknown */
     struct standstill_sample *sample;
     /* queues that the process has announced; NULL: none */
     struct daemon_queues *queues;
     char command[16];    /* name of an attached process */
-    struct waits *waits; /* the process's waits for cores; NULL: they cannot be read */
-    uint64_t waited_ns;  /* sum of the process's waits for cores */
-    uint64_t starved_ns; /* sum of emu_starved_ns() of the process alone */
+    struct waits *waits; /* reads how long the process waits for cores; NULL: not readable */
+    uint64_t waited_ns;  /* how long the process has waited for cores */
+    uint64_t starved_ns; /* sum of emu_starved_ns() over the samples of this process */
     uint32_t events;     /* epoll events for which conn is registered */
-    bool has_lines;      /* there may be received requests to handle */
+    bool has_lines;      /* received requests may be waiting in conn's buffer */
     bool at_end;         /* the peer sends no more: close when has_lines is false */
     bool closing;        /* close when all queued bytes are sent */
     bool gone;           /* close at the end of this round */
     bool unread;         /* set with `gone`: the peer did not read the bytes that were sent to it */
     size_t excess;       /* conn_excess(), as included in daemon->excess */
     uint32_t groups;     /* number of groups that are charged to the process */
-    bool subscribed;     /* the peer receives all events */
+    bool subscribed;     /* the client has subscribed to events */
     struct telemetry_reader telemetry;
     struct procs_stop stop;
     bool stopped;  /* set with `gone`: the process was stopped for too long */
@@ -91,7 +92,7 @@ struct daemon {
     bool owner_gone;
     bool busy;         /* some client has requests that can be handled now */
     bool stands;       /* the supervisor has been notified of a standstill */
-    uint64_t stood_ns; /* time of the last answer that the run stands still; 0: it does not */
+    uint64_t stood_ns; /* when run_stands() last returned true; 0: its last result was false */
     bool time_over;    /* the supervisor has been notified that simulated time has ended */
     struct {
         uint64_t at_ns;       /* emu_now_ns() of the sample; 0: none yet */
@@ -103,7 +104,10 @@ struct daemon {
     struct emu_list clients;     /* all connections, the newest first */
     size_t excess;               /* sum of the clients' `excess`, in bytes */
     struct daemon_group *groups; /* all groups that processes have created, the newest first */
-    /* clients whose processes have died, in order, until the cause of death is reported */
+    /*
+     * clients whose processes have died, in the order of deaths; a client stays in the list until
+     * the cause of death is reported
+     */
     struct emu_list exiting;
     struct client *owner;    /* the supervisor; NULL when its connection has ended */
     struct client **by_node; /* by node: the attached process, or NULL */
@@ -124,18 +128,21 @@ struct daemon {
     /* controls the other hosts; NULL: there are no others, or they are not connected */
     struct coordinator *coordinator;
     struct daemon_query query[COORDINATOR_QUERIES];
-    /* the sum of the audits of a query COORDINATOR_AUDIT; NULL: no memory */
+    /* sum of all hosts' audits, for the query COORDINATOR_AUDIT; NULL: no memory */
     struct fabric_audit *audit;
     uint64_t audit_ns; /* emu_now_ns() when that query began */
     struct {
-        /* by cable: it is down because its hosts are not connected; NULL: there is only one host */
+        /*
+         * by cable: it is down because its two hosts have lost their connection; NULL: there is
+         * only one host
+         */
         bool *lost;
         /* by cable: its hosts are connected again, and settle_mended() has to handle that */
         bool *mended;
-        bool *now;      /* scratch space for the cables of one loss */
+        bool *now;      /* scratch space; by cable: the current loss affects it */
         bool news;      /* `lost` has changed, and settle_lost() has to handle it */
         bool heals;     /* `mended` has changed, and settle_mended() has to handle it */
-        bool severed;   /* a cable is lost, and this fabric cannot route around it */
+        bool severed;   /* a cable is lost, and this fabric cannot reroute traffic */
         uint64_t gone;  /* bit per host: it is lost, and settle_gone() has to handle that */
         uint64_t back;  /* bit per host: it was restarted, and settle_back() has to admit it */
         uint64_t joins; /* bit per host: it was admitted, and some of its links are not up yet */
@@ -143,7 +150,7 @@ struct daemon {
 
     /* Waits for cores since the last sample (waits.c). */
     struct {
-        struct waits *fabric; /* the waits of this process's threads; NULL: they cannot be read */
+        struct waits *fabric; /* reads how long this process's threads wait; NULL: not readable */
         uint64_t sample_ns;   /* emu_now_ns() of the last sample */
         uint64_t next_ns;     /* daemon_waits_tick() takes no sample before this time */
         /* sum of the waits, including those of processes that have detached since sample_ns */
@@ -177,9 +184,10 @@ void daemon_accept(struct daemon *daemon);
 struct client *daemon_client_new(struct daemon *daemon, int fd, pid_t pid);
 
 /**
- * daemon_client_gone - mark @client, which is closed at the end of the round, when no function uses
- * it any more. daemon_client_close() - close its connection. daemon_client_free() - free it after
- * that.
+ * daemon_client_gone - mark @client as gone. It is closed at the end of the round, when no function
+ * uses it any more.
+ * daemon_client_close() - close its connection.
+ * daemon_client_free() - free the closed client.
  */
 void daemon_client_gone(struct daemon *daemon, struct client *client);
 void daemon_client_close(struct daemon *daemon, struct client *client);
@@ -194,7 +202,7 @@ void daemon_client_events(struct daemon *daemon, struct client *client);
  */
 void daemon_client_count(struct daemon *daemon, struct client *client);
 
-/** daemon_client_flush - send as many of the queued bytes as the socket takes. */
+/** daemon_client_flush - send as many of the queued bytes as the socket accepts. */
 void daemon_client_flush(struct daemon *daemon, struct client *client);
 
 /** daemon_client_host - return the number of the client's host; 0: this host. */
@@ -207,7 +215,8 @@ void daemon_client_command(const struct client *client, char *ret, size_t ret_by
 uint32_t daemon_connections_of(void *ctx, uint32_t host, pid_t pid);
 
 /**
- * daemon_send - queue @message, json_object_put() it, and send as many bytes as the socket takes.
+ * daemon_send - queue @message, release it (json_object_put()), and send as many bytes as the
+ * socket accepts.
  */
 void daemon_send(struct daemon *daemon, struct client *client, struct json_object *message);
 
@@ -225,18 +234,22 @@ void daemon_reply_error(struct daemon *daemon, struct client *client, int err, c
 bool daemon_signal(const struct client *client, int signal);
 
 /**
- * daemon_freeze - stop the client's process for a fault (@stands), or resume it. The first time
- * that a process is stopped, notify the supervisor, which resumes the process if this daemon dies.
- * Returns false if the process has ended, or if there is no memory or descriptor to list it.
+ * daemon_freeze - stop the client's process because of a fault or, if @stands is false, resume it.
+ * The first time that a process is stopped, notify the supervisor, which resumes the process if
+ * this daemon dies. Returns false if the process has ended, or if there is no memory or descriptor
+ * to add it to daemon->frozen.
  */
 bool daemon_freeze(struct daemon *daemon, struct client *client, bool stands);
 
 void daemon_subscribe(struct daemon *daemon, struct client *client, struct json_object *request);
 
-/** daemon_notify_owner - send @event to the supervisor, if its connection is open, and put it. */
+/**
+ * daemon_notify_owner - send @event to the supervisor, if its connection is open, and release the
+ * event.
+ */
 void daemon_notify_owner(struct daemon *daemon, struct json_object *event);
 
-/** daemon_publish - send @event to all subscribers, write it to the files, and put it. */
+/** daemon_publish - send @event to all subscribers, write it to the files, and release it. */
 void daemon_publish(struct daemon *daemon, struct json_object *event);
 
 /**
@@ -270,8 +283,8 @@ static inline uint64_t daemon_now_ps(const struct daemon *daemon)
 int daemon_watch(struct daemon *daemon, int fd, const void *what);
 
 /**
- * daemon_watch_new - watch a descriptor that was made just before, and close it on an error. @fd:
- * the descriptor; -1: making it has failed, with this errno. Returns @fd or -errno.
+ * daemon_watch_new - watch a new descriptor; on an error, close it. @fd: the descriptor, or -1 if
+ * the call that creates it has failed and set errno. Returns @fd or -errno.
  */
 int daemon_watch_new(struct daemon *daemon, int fd, const void *what);
 
@@ -295,14 +308,14 @@ static inline int daemon_least_ms(int a, int b)
 }
 
 /**
- * daemon_cut_off - handle the report that the process at @node takes no segments: notify it and the
- * supervisor, once. Does nothing if there is no process.
+ * daemon_cut_off - handle the report that the process at @node does not read its segments: notify
+ * the process and the supervisor, but only once. Does nothing if no process is attached to @node.
  */
 void daemon_cut_off(struct daemon *daemon, uint32_t node);
 
 /**
- * daemon_reap - handle all deaths that were noticed and are not handled yet, so that the nodes of
- * these processes are free. Called at the end of a round, and before a process attaches.
+ * daemon_reap - handle all deaths that were noticed but not yet handled, so that the nodes of these
+ * processes become free. Called at the end of a round, and before a process attaches.
  */
 void daemon_reap(struct daemon *daemon);
 
@@ -310,20 +323,23 @@ void daemon_reap(struct daemon *daemon);
 
 /**
  * daemon_request - handle one request of @client. If the reply needs data of other hosts, the
- * request waits for a query, and no more requests of the client are read until that is complete.
+ * request waits for a query, and no more requests of the client are read until the query is
+ * complete.
  */
 void daemon_request(struct daemon *daemon, struct client *client, struct json_object *request);
 
 /**
  * daemon_queries_settle - at the end of a round: reply to the requests whose queries are complete.
  * daemon_queries_wait_ms() - return how long the loop may sleep until a query must end; -1: no
- * query is in progress. daemon_queries_end() - reply to all waiting requests that the fabric ends.
+ * query is in progress.
+ * daemon_queries_end() - answer all waiting requests with an error, because the fabric is shutting
+ * down.
  */
 void daemon_queries_settle(struct daemon *daemon);
 int daemon_queries_wait_ms(struct daemon *daemon);
 void daemon_queries_end(struct daemon *daemon);
 
-/** daemon_report - return the run report of this moment. The caller puts it. */
+/** daemon_report - return the current run report. The caller releases it. */
 struct json_object *daemon_report(struct daemon *daemon);
 
 /** daemon_node_free - detach the process of @client from its node. @dead: the process has ended. */
@@ -347,7 +363,7 @@ void daemon_group_fail(struct daemon *daemon, uint32_t id, const char *why);
  * daemon_groups_quit - remove @client from all of its groups, which breaks them. Returns an array
  * with an element for each node: the list of the broken groups that have the node as a joined or
  * invited member, or NULL if there are none. Returns NULL if there is no memory. The caller frees
- * the array and puts the lists.
+ * the array and releases the lists.
  */
 struct json_object **daemon_groups_quit(struct daemon *daemon, struct client *client);
 
@@ -390,21 +406,21 @@ void daemon_refusals_forget(struct daemon *daemon, const struct client *client);
 /* --- death.c ----------------------------------------------------------------------------- */
 
 /**
- * daemon_left - handle that the process of @client detaches: free its node, break the groups that
+ * daemon_left - called when the process of @client detaches. Free its node, break the groups that
  * it did not leave, and notify their members.
  */
 void daemon_left(struct daemon *daemon, struct client *client);
 
 /**
- * daemon_died - handle that the process of @client, which is marked as gone, did not detach: free
- * its node and notify all other processes. This may mark further clients as gone; daemon_reap()
- * handles them.
+ * daemon_died - called when the process of @client, which is marked as gone, has ended without
+ * detaching. Free its node and notify all other processes. This may mark further clients as gone;
+ * daemon_reap() handles them.
  */
 void daemon_died(struct daemon *daemon, struct client *client);
 
 /**
- * daemon_notify_broken - notify the members in @lists (by node) that node @by has broken these
- * groups. Frees @lists.
+ * daemon_notify_broken - notify the members of the groups in @lists (by node, as
+ * daemon_groups_quit() returns them) that node @by has broken these groups. Frees @lists.
  */
 void daemon_notify_broken(struct daemon *daemon, uint32_t by, struct json_object **lists);
 
@@ -415,14 +431,14 @@ void daemon_notify_broken(struct daemon *daemon, uint32_t by, struct json_object
 void daemon_notify_unreachable(struct daemon *daemon);
 
 /**
- * daemon_exiting_add - take over @client until the cause of death is known. Its connection is
- * closed and its process has died.
+ * daemon_exiting_add - become the owner of @client until the cause of death is known. Its process
+ * has died, and its connection is closed.
  */
 void daemon_exiting_add(struct daemon *daemon, struct client *client);
 
 /**
  * daemon_exiting_report - record and report the deaths whose cause is known, in order, and free the
- * clients. @all: also the deaths whose cause is not known. Never waits.
+ * clients. @all: report the other deaths, too, with an unknown cause. Never waits.
  */
 void daemon_exiting_report(struct daemon *daemon, bool all);
 
@@ -436,10 +452,12 @@ int daemon_exiting_wait_ms(const struct daemon *daemon);
 
 /**
  * daemon_remote_open - connect to the hosts in daemon->config->hosts, as their coordinator. Errors:
- * as coordinator_open(). daemon_remote_settle() - at the end of a round: handle hosts and links
- * that were lost or have come back. daemon_remote_tick() - once a second: repeat the notification
- * of processes that cannot reach each other. daemon_remote_close() - end the other hosts:
- * coordinator_close().
+ * as coordinator_open().
+ * daemon_remote_settle() - at the end of a round: handle hosts and links that were lost or have
+ * come back.
+ * daemon_remote_tick() - once a second: repeat the notification of processes that cannot reach each
+ * other.
+ * daemon_remote_close() - end the parts of the fabric on other hosts: coordinator_close().
  */
 int daemon_remote_open(struct daemon *daemon, char *error, size_t error_bytes);
 void daemon_remote_settle(struct daemon *daemon);
@@ -455,9 +473,11 @@ void daemon_hosts_report(struct daemon *daemon, struct json_object *report);
 /* --- capture.c --------------------------------------------------------------------------- */
 
 /*
- * Requests to start and to stop a capture. daemon_capture_left() - @client closes, which ends its
- * capture. daemon_capture_open(), daemon_capture_close() - start and stop the capture of
- * daemon->config, which lasts as long as the fabric. Errors: as capture_begin().
+ * Requests to start and to stop a capture.
+ * daemon_capture_left() - end the capture of @client, because its connection closes.
+ * daemon_capture_open(),
+ * daemon_capture_close() - start and stop the capture that --capture requests, which lasts as long
+ * as the fabric. Errors: as capture_begin().
  */
 void daemon_capture(struct daemon *daemon, struct client *client, struct json_object *request);
 void daemon_capture_stop(struct daemon *daemon, struct client *client, struct json_object *request);
@@ -472,9 +492,9 @@ void daemon_waits_open(struct daemon *daemon);
 void daemon_waits_close(struct daemon *daemon);
 
 /**
- * daemon_waits_attach - start sampling the waits of @client's process. daemon_waits_detach() - take
- * the last sample. @dead: the process has ended, so its counters cannot be read. Call both while
- * @client has its node.
+ * daemon_waits_attach - start sampling the waits of @client's process.
+ * daemon_waits_detach() - take the last sample. @dead: the process has ended, so its counters
+ * cannot be read. Call both while @client has its node.
  */
 void daemon_waits_attach(struct daemon *daemon, struct client *client);
 void daemon_waits_detach(struct daemon *daemon, struct client *client, bool dead);

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * collectives.c - lists the collectives for which processes wait, with the members that have
- * entered, that are missing, and that call another operation.
+ * collectives.c - lists the collectives for which processes wait. For each, it lists the members
+ * that have entered, the members that are missing, and the members that have called another
+ * operation instead.
  *
  * A group numbers its collectives; all members use the same numbers. For each group, the list has
- * the oldest collective for which a member waits. If the members in it disagree, it is described as
- * most of them describe it. A member whose current number is lower has not entered this collective;
- * a member whose number is higher has completed it. If the network has a record of a member's
- * contribution, the record takes precedence over the member's report.
+ * the oldest collective for which a member waits. If the members that have entered it report
+ * different operations, the list names the most frequent one. A member whose current number is
+ * lower has not entered this collective; a member whose number is higher has completed it. If the
+ * network has a record of a member's contribution, the record takes precedence over the member's
+ * report.
  *
  * An *absent* member is stopped or silent, and its last report may be outdated. Therefore its wait
- * counts only if no other member waits, and if a contribution is surely missing.
+ * counts only if no other member waits, and if some contribution is certainly missing.
  */
 #include <stdlib.h>
 
@@ -23,10 +25,11 @@
 #include "emu/util/combine.h"
 #include "nic/fabemu.h"
 
-static_assert(FABEMU_COLLS == EMU_HOSTIF_COLLS, "emu_pending_check() limits calls");
+static_assert(FABEMU_COLLS == EMU_HOSTIF_COLLS,
+              "emu_pending_check() accepts exactly the calls that have a name here");
 
-#define GAPS_MAX        16u /* partial results that are listed for one collective */
-#define COLLECTIVES_MAX 16u /* collectives that are listed */
+#define GAPS_MAX        16u /* maximum number of partial results in the list, for each collective */
+#define COLLECTIVES_MAX 16u /* maximum number of collectives in the list */
 
 /* --- description of a collective ------------------------------------------------------ */
 
@@ -64,7 +67,10 @@ static const char *const type_names[EMU_TYPES] = {
     [EMU_U128] = "uint128",
 };
 
-/* MPI collectives that the network executes as other collectives; NULL: it executes them as such */
+/*
+ * names of the MPI collectives that the network executes as other collectives; NULL: the network
+ * executes this one directly
+ */
 static const char *const call_names[FABEMU_COLLS] = {
     [FABEMU_COLL_ALLGATHER] = "all-gather",
     [FABEMU_COLL_REDUCE_SCATTER] = "reduce-scatter",
@@ -116,7 +122,8 @@ static const struct emu_pending_group *reported_group(const struct client *clien
 struct member_view {
     uint32_t node;
     const struct emu_pending_group *says;   /* its report on this group; NULL: none */
-    const struct fabric_contribution *part; /* the network's record of its part; NULL: none */
+    const struct fabric_contribution *part; /* the network's record of its contribution; NULL:
+                                             * none */
     bool absent;                            /* as in struct standstill_sample */
 };
 
@@ -137,8 +144,8 @@ static bool is_in(const struct member_view *member, const struct emu_pending_gro
 }
 
 /*
- * Return the oldest collective for which absent members (or, if !@absent, the other members) wait.
- * NULL: there is none.
+ * Return the oldest collective for which one of the absent members waits or, if @absent is false,
+ * one of the other members. NULL: none waits.
  */
 static const struct emu_pending_group *oldest_of(const struct group_view *group, bool absent)
 {
@@ -156,8 +163,8 @@ static const struct emu_pending_group *oldest_of(const struct group_view *group,
 }
 
 /*
- * Find the oldest collective for which a member waits, in the description that most of its members
- * give. Returns false if no member waits.
+ * Find the oldest collective for which a member waits. If its members describe it differently, use
+ * the most frequent description. Returns false if no member waits.
  */
 static bool group_find(struct group_view *group)
 {
@@ -316,15 +323,18 @@ static uint32_t add_gaps(const struct daemon *daemon, const struct group_view *g
 }
 
 /*
- * Return whether the member is surely missing. An absent member may have entered after its last
- * report; for such a member only the network's record counts.
+ * Return whether the member has certainly not entered. An absent member may have entered after its
+ * last report, so for such a member only the network's record counts.
  */
 static bool is_surely_missing(const struct group_view *group, const struct member_view *member)
 {
     return !member->absent || (contributes(group, member) && member->part && member->part->known);
 }
 
-/* Add the collective, unless only absent members wait for it and nothing is surely missing. */
+/*
+ * Add the collective, unless only absent members wait for it and no contribution is certainly
+ * missing.
+ */
 static void collective_add(const struct daemon *daemon, const struct group_view *group,
                            struct json_object *list)
 {

@@ -12,8 +12,9 @@
 #include "emu/packet/kind.h"
 
 #define KIND(emu_kind) ((emu_kind)-EMU_MULTICAST)
-#define LINES_MOST     8u /* limit of lines about collectives, each for one kind, size and place */
-#define HEAVY_MOST     3u /* limit of pairs of nodes that the summary names */
+/* maximum number of lines about collectives; each line is for one kind, size and place */
+#define LINES_MOST 8u
+#define HEAVY_MOST 3u /* maximum number of pairs of nodes that the summary names */
 
 /* Return the name of a kind of collective. @kind: index in struct fabric_comm. */
 static const char *kind_name(uint32_t kind)
@@ -41,7 +42,10 @@ static struct json_object *times(double sum_ns, double calls, uint64_t longest_n
     return json_add_number(ret, "longest", longest_ns);
 }
 
-/* Divide the time of all calls into wait and network time, in the ratio of the sampled calls. */
+/*
+ * Divide the time of all calls into wait and network time, in the ratio that was measured in the
+ * sampled calls.
+ */
 static void add_split(struct json_object *one, const struct fabric_comm_cell *cell,
                       const struct fabric_comm_sum *sum)
 {
@@ -280,7 +284,7 @@ static int longer(const void *left, const void *right)
     return (a < b) - (a > b);
 }
 
-/* Print the collectives that took most time, summed over their members. */
+/* Print the collectives that took the most time, summed over their members. */
 static void print_collectives(FILE *out, struct json_object *all)
 {
     size_t count = emu_json_count(all);
@@ -318,8 +322,8 @@ static void print_node(FILE *out, struct json_object *names, uint64_t node)
 }
 
 /*
- * Print the pairs of nodes with most bytes. Insert them into a short ordered list, so that it is
- * not necessary to sort all pairs.
+ * Print the pairs of nodes between which most bytes were sent. Insert them into a short ordered
+ * list, so that it is not necessary to sort all pairs.
  */
 static void print_heaviest(FILE *out, struct json_object *matrix, struct json_object *names)
 {

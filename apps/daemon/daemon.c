@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * daemon.c - the daemon, which serves a running fabric's control socket: its loop, its timer, start
- * and end.
+ * daemon.c - the daemon's loop, timer, start and end. The daemon serves the control socket of a
+ * running fabric.
  *
  * The daemon is one thread, the fabric's manager, which waits in epoll. No client can block it,
  * because a read takes only the bytes that have arrived. After REQUESTS_PER_TURN requests of a
@@ -41,8 +41,8 @@
 #define LAST_FLUSH_MS     1000 /* time for the supervisor to read the final report */
 
 /*
- * Return a client that is gone and still has its node. Search from the start each time, because
- * handling a death may mark more clients as gone.
+ * Return a client that is marked as gone but still occupies its node. Search from the start each
+ * time, because handling a death may mark more clients as gone.
  */
 static struct client *next_dead(const struct daemon *daemon)
 {
@@ -223,8 +223,9 @@ void daemon_cut_off(struct daemon *daemon, uint32_t node)
 }
 
 /*
- * Tell subscribers and the supervisor once that simulated time has ended: whatever processes send
- * from now on does not arrive. One process that waits for very long is enough, if all wait.
+ * Notify subscribers and the supervisor, once, that simulated time has reached its end. Segments
+ * that are sent from now on do not arrive. Time jumps to its end if, for example, all processes
+ * wait, and one of them has set a very long time-out.
  */
 static void tick_time(struct daemon *daemon)
 {
@@ -259,7 +260,7 @@ static void tick(struct daemon *daemon)
     }
 }
 
-/* Do one iteration of the loop. @most_ms: longest wait for an event; -1: no limit. */
+/* Do one iteration of the loop. @most_ms: limit of the wait for an event; -1: no limit. */
 static void serve_round(struct daemon *daemon, int most_ms)
 {
     struct epoll_event events[EVENTS_PER_ROUND];
@@ -292,7 +293,8 @@ static void serve_round(struct daemon *daemon, int most_ms)
             if (client->conn.out.bytes)
                 daemon_client_flush(daemon, client);
             if (!client->gone && client->asks && events[i].events & (EPOLLHUP | EPOLLERR))
-                daemon_client_gone(daemon, client); /* closed while it waited for a query */
+                daemon_client_gone(daemon, client); /* the client closed its connection while its
+                                                     * request waited for a query */
             if (!client->gone && !client->has_lines && events[i].events & ~(uint32_t)EPOLLOUT)
                 client_serve(daemon, client);
         }
@@ -385,8 +387,8 @@ static bool is_remote_attached(const struct daemon *daemon)
 
 /*
  * Wait for processes on other hosts to detach. The supervisor of this host does not see those
- * processes, so it may end the fabric before their last requests have arrived. They get as much
- * time as processes of this host get (--bound term), but at most half of --bound stop.
+ * processes, so it may end the fabric before their last requests have arrived. The time limit is
+ * the one for processes of this host (--bound term), but at most half of --bound stop.
  */
 static void await_remote(struct daemon *daemon)
 {
@@ -434,7 +436,10 @@ static int files_begin(const struct daemon_config *config, char *error, size_t e
                : 0;
 }
 
-/* Write the origin to the file of events. The file of snapshots has it in its shape record. */
+/*
+ * Write the origin (version, command line, settings) to the file of events. In the file of
+ * snapshots, the origin is part of the first record, which describes the network.
+ */
 static void events_begin(struct daemon *daemon)
 {
     struct json_object *event = conn_event("origin");

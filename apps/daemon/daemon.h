@@ -25,8 +25,8 @@ struct daemon_death {
 };
 
 /*
- * On clock real: upper bounds of the delays of programs because all cores of the host were busy
- * (daemon/waits.c, docs/manual.md).
+ * On clock real: by how much programs were delayed, at most, because all cores of the host were
+ * busy (daemon/waits.c, docs/manual.md).
  */
 struct daemon_waits {
     uint64_t attached_ns; /* time during which any process was attached */
@@ -34,8 +34,8 @@ struct daemon_waits {
     uint64_t late_ns;
     uint64_t programs_ns; /* sum of the waits of all threads of attached processes */
     uint64_t fabric_ns;   /* sum of the waits of the fabric's threads */
-    uint64_t full_ns;     /* fabric_full_ns() */
-    uint64_t longest_ns;  /* waits of the process that has waited longest */
+    uint64_t full_ns;     /* fabric_full_ns(): waits for space in receive rings */
+    uint64_t longest_ns;  /* sum of the waits of the process that has waited longest */
     pid_t longest_pid;    /* that process; 0: none has waited */
     uint32_t longest_node;
     char longest_command[16];
@@ -71,7 +71,7 @@ struct daemon_record {
     char outside_why[200]; /* the reason that the first of these processes gave */
     uint32_t refusals;
     struct daemon_refusal refusal[DAEMON_REFUSALS_MAX];
-    uint64_t cut_off; /* processes that were cut off because they did not take their segments */
+    uint64_t cut_off; /* processes that were cut off because they did not read their segments */
     uint64_t goodbyes_late; /* disconnects that a peer did not confirm in time */
     uint32_t peak;          /* largest number of nodes attached at the same time */
     uint32_t died;          /* processes that ended without detaching */
@@ -91,7 +91,8 @@ struct daemon_config {
     const struct timeline_plan *timeline;   /* --timeline; NULL: none */
     int calls_fd;                           /* file of --compute record:FILE */
     struct calls_file *replay;              /* --compute replay:FILE; NULL: none */
-    const struct coordinator_config *hosts; /* the other hosts, without `ops`; NULL: none */
+    const struct coordinator_config *hosts; /* the other hosts; the daemon sets the field `ops`;
+                                             * NULL: none */
 };
 
 enum daemon_end {

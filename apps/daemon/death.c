@@ -26,8 +26,8 @@
 #define EXIT_STATUS_MS 200
 
 /*
- * Notify all processes of the death of @dead's process, and each process of its groups that this
- * death broke (@lists, by node). Frees @lists.
+ * Notify all processes of the death of @dead's process. Also tell each process which of its groups
+ * this death has broken (@lists, by node). Frees @lists.
  */
 static void report_death(struct daemon *daemon, const struct client *dead,
                          struct json_object **lists)
@@ -109,8 +109,8 @@ static struct json_object *unreachable_from(const struct daemon *daemon, uint32_
 }
 
 /*
- * Write the first pair of nodes without a route: the reason why a group is broken, for a member
- * that reaches all nodes itself.
+ * Write the first pair of nodes without a route to @why. It is the reason why a group is broken,
+ * for a member that can reach all nodes itself.
  */
 static void unreachable_why(const struct daemon *daemon, char *why, size_t bytes)
 {
@@ -162,7 +162,8 @@ void daemon_exiting_add(struct daemon *daemon, struct client *client)
     struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.ptr = &daemon->exiting};
 
     client->how_by_ms = emu_now_ms() + EXIT_STATUS_MS;
-    if (client->pidfd >= 0) /* without a pidfd, the loop wakes at how_by_ms */
+    if (client->pidfd >= 0) /* without a pidfd, the loop does not notice the exit, but wakes at
+                             * how_by_ms */
         epoll_ctl(daemon->epoll, EPOLL_CTL_ADD, client->pidfd, &event);
     emu_list_add(&daemon->exiting, &client->link);
 }

@@ -13,8 +13,8 @@
 #define CHECK_MS 100u /* longest time between two checks */
 
 /*
- * Most lines that one check sends to all processes together. Further drops wait for the next check,
- * so that a fault that affects thousands of pairs does not block the daemon.
+ * Maximum number of lines that one check sends, summed over all processes. Further drops wait for
+ * the next check, so that a fault that affects thousands of pairs does not block the daemon.
  */
 #define LINES_PER_CHECK 8192u
 
@@ -24,8 +24,8 @@ struct whose {
 };
 
 /*
- * Describe process @incarnation of a node: by the node alone, if that process is attached. @s: "'s"
- * for a genitive, or "".
+ * Describe process @incarnation of a node. If that process is still attached, the text is the name
+ * of the node, with the suffix @s, which is "'s" for a genitive, or "".
  */
 static struct whose whose_of(const struct daemon *daemon, uint32_t node, uint64_t incarnation,
                              const char *s)
@@ -66,7 +66,7 @@ static void why_text(struct daemon *daemon, const struct fabric_drop *drop, cons
         snprintf(text, bytes, "the combine unit of %s gave up a packet that it had sent", sw);
         break;
     case FABRIC_LEFT_GAVE_UP:
-        snprintf(text, bytes, "a packet sent by %s before it left was given up",
+        snprintf(text, bytes, "a packet that %s sent before it detached was given up",
                  whose_of(daemon, drop->from, drop->from_incarnation, "").text);
         break;
     case FABRIC_UNIT_STUCK:

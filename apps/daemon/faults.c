@@ -6,7 +6,7 @@
  *
  * Times are those of daemon_now_ps(). The times in a schedule count from the fabric's start, and
  * the times in a request from the request. A timer expires when the next step is due; on clock
- * virtual, simulated time stops then until the step has been taken. While faults are active, the
+ * virtual, simulated time then stops until the step is complete. While faults are active, the
  * daemon collects their hits ten times a second. A *hit* is a packet that a fault has changed or
  * lost.
  */
@@ -29,11 +29,12 @@
 #include "nic/host/base/wire.h"
 
 #define COLLECT_PS UINT64_C(100000000000) /* interval of collections of hits */
-#define WATCH_PS   UINT64_C(1000000000)   /* the same while a fault waits for a packet (on=) */
-/* the same on several hosts, where each collection is a query */
+/* the same interval while a fault waits for a certain packet (option on=) */
+#define WATCH_PS UINT64_C(1000000000)
+/* the same as WATCH_PS on several hosts, where each collection is a query to all hosts */
 #define WATCH_REMOTE_PS UINT64_C(10000000000)
 #define STEP_REMOTE_PS  UINT64_C(1000000000) /* step_ps and in_flight_ps on several hosts */
-#define HITS_REPORTED   100u /* number of hits that the report lists: the first ones */
+#define HITS_REPORTED   100u /* the report lists this many hits, beginning with the first */
 
 struct daemon_faults {
     struct inject_remote remote; /* the other hosts' injectors; used on several hosts only */
@@ -45,7 +46,7 @@ struct daemon_faults {
     uint64_t hits_seen;
     struct daemon_drops drops;
     uint64_t links[MANAGER_EVENT_NO_LINK + 1]; /* number of the manager's events, by kind */
-    /* time from the loss of a link to the new routing tables: sum over all losses; longest */
+    /* time from the loss of a link to the new routing tables: sum over all losses; maximum */
     uint64_t recovery_ps, recovery_most_ps;
 };
 
@@ -168,7 +169,7 @@ static void on_fault(void *ctx, const struct inject_event *event)
     daemon_publish(daemon, reported);
 }
 
-/* Kill, stop or resume the process attached to @node. False: there is none. */
+/* Kill, stop or resume the process that is attached to @node. Returns false if there is none. */
 static bool on_process(void *ctx, uint32_t node, enum inject_process what)
 {
     struct daemon *daemon = ctx;
@@ -580,9 +581,9 @@ void daemon_fault_clear(struct daemon *daemon, struct client *client, struct jso
 }
 
 /*
- * Describe a fault of kind @kind at target @where that lasts @lasts. If it can be injected, field
- * "note" may have a remark; if not, field "why" has the reason. Returns NULL if this kind does not
- * take such a target; then @text has the reason.
+ * Describe a fault of kind @kind at target @where, with duration @lasts. If it can be injected,
+ * field "note" may have a remark; if not, field "why" has the reason. Returns NULL if a fault of
+ * this kind cannot have such a target; then @text has the reason.
  */
 static struct json_object *kind_at(const struct fault_network *network, enum fault_kind kind,
                                    const char *where, const char *lasts, char *text, size_t bytes)

@@ -19,14 +19,16 @@ int daemon_faults_open(struct daemon *daemon, char *error, size_t error_bytes);
 void daemon_faults_close(struct daemon *daemon);
 
 /**
- * daemon_faults_run - take the steps that are due, and collect hits, because the timer has expired.
+ * daemon_faults_run - called when the timer has expired: execute the steps that are due, and
+ * collect hits.
  */
 void daemon_faults_run(struct daemon *daemon);
 
 /**
  * daemon_faults_sever - let the manager take the cables in @lost (by cable) out of service and
- * route around them. Errors: -ENOMEM and others, with one line in @error. daemon_faults_rejoin() -
- * let the manager bring up the cables in @mended, which carry segments again.
+ * route around them. Errors: -ENOMEM and others, with one line in @error.
+ * daemon_faults_rejoin() - let the manager bring up the cables in @mended, which carry segments
+ * again.
  */
 int daemon_faults_sever(struct daemon *daemon, const bool *lost, char *error, size_t error_bytes);
 void daemon_faults_rejoin(struct daemon *daemon, const bool *mended);
@@ -71,15 +73,16 @@ void daemon_fault_list(struct daemon *daemon, struct client *client, struct json
 
 struct daemon_drops {
     uint64_t scan_ps; /* time of the next check, daemon_now_ps() */
-    uint64_t pairs;   /* notifications sent, each about a pair of processes that lost a segment */
-    uint64_t more;    /* further lost segments of these pairs, without a notification */
+    uint64_t pairs;   /* notifications sent; each is about two processes between which segments
+                       * were lost */
+    uint64_t more;    /* further segments lost between the same processes, without a notification */
     uint64_t groups;  /* groups that failed because of a drop */
     uint64_t out;     /* how often a combine unit was taken out of service */
     uint64_t back;    /* how often a combine unit was put back in service */
-    uint64_t moved;   /* groups moved to trees without such a unit */
+    uint64_t moved;   /* groups moved to trees that do not use a unit out of service */
 };
 
-/** daemon_drops_step - if a check is due, look for new drops and notify the processes concerned. */
+/** daemon_drops_step - if a check is due, look for new drops, and notify processes of them. */
 void daemon_drops_step(struct daemon *daemon, struct daemon_drops *drops, uint64_t now_ps);
 
 void daemon_drops_report(const struct daemon *daemon, const struct daemon_drops *drops,

@@ -13,11 +13,12 @@
  *
  * Members may ask for a group by a key, so that they need not exchange its number. The first member
  * that asks creates the group, and the others get the same group. If the fabric refuses the group,
- * all members get this error, even if its cause no longer exists. Otherwise some members would wait
- * in a group that others never join. (An error in the request itself, -EINVAL or -EPERM, goes only
- * to the caller.) For the same reason, if a group breaks before a member has joined it, the member
- * gets an error when it asks for the group. A key may be used for several groups. Each member then
- * gets the answers for these groups in the order of their creation, and each error once.
+ * all members get the same error, even if its cause no longer exists when they ask. Otherwise some
+ * members would wait in a group that others never join. (An error in the request itself, -EINVAL or
+ * -EPERM, goes only to the caller.) For the same reason, if a group breaks before a member has
+ * joined it, the member gets an error when it asks for the group. A key may be used for several
+ * groups. Each member then gets the answers for these groups in the order of their creation, and
+ * each error once.
  *
  * A member *is owed* an error until it has asked for the group or its process has ended. Until then
  * the group is kept, unless more than KEPT_MAX ended groups are charged to one node.
@@ -50,7 +51,7 @@ struct member {
     bool owed; /* it gets the group's error when it asks for the group by its key */
 };
 
-/* maximum number of ended groups that are kept for each node that was charged with them */
+/* maximum number of ended groups that are kept, for each node to which they were charged */
 #define KEPT_MAX 64u
 
 /* The text by which all members ask for the same group, and the window that they request. */
@@ -122,7 +123,7 @@ static void group_discharge(struct daemon *daemon, const struct daemon_group *gr
     daemon->by_node[group->holder]->groups--;
 }
 
-/* Charge another member, because the process that is charged with the group leaves. */
+/* Charge the group to another member, because the process to which it is charged leaves. */
 static void group_charge_next(struct daemon *daemon, struct daemon_group *group)
 {
     uint32_t i = 0;
@@ -134,8 +135,8 @@ static void group_charge_next(struct daemon *daemon, struct daemon_group *group)
 }
 
 /*
- * Check that each of @nodes is charged with fewer groups than its share. Otherwise a process that
- * never leaves its groups could use up all of them.
+ * Check for each of @nodes that the groups charged to it do not use up its share yet. Otherwise a
+ * process that never leaves its groups could use up all of them.
  */
 static int check_share(const struct daemon *daemon, const uint32_t *nodes, uint32_t count,
                        char *error, size_t error_bytes)
@@ -213,7 +214,10 @@ static void kept_limit(struct daemon *daemon, uint32_t node)
         member_settle(oldest, &oldest->member[i]);
 }
 
-/* Break the group, and end its invitations. @by: the member that caused this; -1: see @why. */
+/*
+ * Break the group, and end its invitations. @by: the node of the member that caused this; -1: none,
+ * and @why is the reason.
+ */
 static void group_break(struct daemon *daemon, struct daemon_group *group, int64_t by,
                         const char *why)
 {
@@ -237,7 +241,7 @@ static void group_free(struct daemon_group *group)
     free(group);
 }
 
-/* Note that the last member has left. The fabric has already freed its own group. */
+/* Record that the last member has left. The fabric has already freed its own group. */
 static void group_end(struct daemon *daemon, struct daemon_group *group)
 {
     group->over = true;
@@ -373,8 +377,9 @@ static void group_decline(struct daemon *daemon, struct daemon_group *group, str
 }
 
 /*
- * Notify all members that no operation of the group can complete any more: of the reason @why or,
- * if @why is "", of the node @by that reported it. The members leave at any time.
+ * Notify all members that no operation of the group can complete any more. The notification has the
+ * reason @why or, if @why is "", the node @by that reported the failure. The members may leave at
+ * any time.
  */
 static void group_fail(struct daemon *daemon, struct daemon_group *group, const char *why,
                        int64_t by)
@@ -566,8 +571,9 @@ static bool group_matches(const struct daemon_group *group, const uint32_t *node
 }
 
 /*
- * Find the oldest group of @key and @nodes to which @client is invited, or whose error it is owed.
- * Returns the client's member. NULL: there is none. *ret: the group.
+ * Find the oldest group with this @key and these @nodes to which @client is invited, or of which
+ * @client is owed the error. Returns the entry of @client among the members; NULL: there is no such
+ * group. *ret: the group.
  */
 static struct member *find_answer(struct daemon *daemon, const struct client *client,
                                   const uint32_t *nodes, uint32_t count,
@@ -671,8 +677,8 @@ static void refuse_join(struct daemon *daemon, struct client *client, int64_t id
 }
 
 /*
- * Note that a process got the error of group @id when it tried to join, so that it does not get it
- * again by the key.
+ * Record that a process got the error of group @id when it tried to join, so that it does not get
+ * the same error again when it asks by the key.
  */
 static void settle_error(struct daemon *daemon, int64_t id, int64_t node)
 {
@@ -701,7 +707,8 @@ void daemon_group_join(struct daemon *daemon, struct client *client, struct json
     members = emu_json_number(request, "members", group->count);
     if (member->standing == JOINED) {
         daemon_reply_error(daemon, client, -EALREADY, "this process has joined that group already");
-    } else if (members != group->count) { /* the process refers to another group */
+    } else if (members != group->count) { /* the process means another group, because its number
+                                           * of members differs */
         uint32_t count = group->count;
 
         group_decline(daemon, group, member);

@@ -2,9 +2,9 @@
 /*
  * queues.c - requests about the queues that processes announce.
  *
- * A process announces a queue so that other processes of its host find the process by the queue's
- * number, as programs of a host find a server by 127.0.0.1 and a port. An announcement ends when
- * the process leaves its node.
+ * A process announces a queue so that other processes of its host can find the process by the
+ * queue's number. In the same way, programs of a host find a server by the address 127.0.0.1 and a
+ * port. An announcement ends when the process leaves its node.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * refusals.c - requests of programs that the libfabric provider could not satisfy, for the report.
  *
  * Many programs try several requests, the most demanding one first. So the refusals of a process
- * are dropped when it attaches, and the report names only processes that got no network.
+ * are discarded when it attaches, and the report names only processes that never attached.
  */
 #include <errno.h>
 #include <stdio.h>

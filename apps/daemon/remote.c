@@ -31,8 +31,8 @@
 #include "emu/util/bits.h"
 
 /*
- * Return whether @host has as many connections as its processes may need. The coordinator does not
- * know which processes a host has, so it limits the sum.
+ * Return whether @host already has the maximum number of connections. The coordinator does not know
+ * which processes a host has, so it limits the sum.
  */
 static bool host_has_its_share(const struct daemon *daemon, uint32_t host)
 {
@@ -66,14 +66,14 @@ static int on_connected(void *ctx, int fd, struct coordinator_process *process, 
 }
 
 /*
- * Mark cables between hosts @a and @b as lost: those over pair @number of the @of pairs of ports
- * between the hosts. @b TOPO_NONE: all cables of @a. Returns whether one of these cables was not
- * lost before.
+ * Mark cables between hosts @a and @b as lost. The hosts are connected by @of pairs of ports; mark
+ * the cables that use pair @number. If @b is TOPO_NONE, mark all cables of @a. Returns whether one
+ * of these cables was not lost before.
  */
 static bool cables_lost(struct daemon *daemon, uint32_t a, uint32_t b, uint32_t number, uint32_t of)
 {
     uint32_t cables = fabric_cable_count(daemon->fabric);
-    bool *now = daemon->remote.now; /* by cable: lost now */
+    bool *now = daemon->remote.now; /* by cable: this loss affects it */
     bool news = false;
 
     memset(now, 0, cables * sizeof *now);
@@ -93,7 +93,7 @@ static void on_lost(void *ctx, uint32_t host, const char *why)
     struct json_object *event;
 
     if (!daemon->coordinator)
-        return; /* not all hosts are connected yet, or the fabric ends */
+        return; /* not all hosts are connected yet, or the fabric is ending */
     event = json_add_number(conn_event("host_lost"), "host", host);
     cables_lost(daemon, host, TOPO_NONE, 0, 1);
     daemon->remote.gone |= UINT64_C(1) << host;
@@ -120,8 +120,9 @@ static void on_sampled_all(void *ctx, enum hosts_sample_kind of)
 }
 
 /*
- * Both hosts report the end of their link. Publish a report only if it has cables that were not
- * lost yet, because a host that repeats its report could fill the buffers of the subscribers.
+ * Both hosts report that their link is lost. Publish a report only if it concerns a cable that was
+ * not lost before, because a host that repeats its report could fill the buffers of the
+ * subscribers.
  */
 static void on_link_lost(void *ctx, uint32_t host, const struct hosts_link *link)
 {
@@ -215,7 +216,7 @@ int daemon_remote_open(struct daemon *daemon, char *error, size_t error_bytes)
     return daemon_watch(daemon, coordinator_fd(daemon->coordinator), &daemon->coordinator);
 }
 
-/* Let all groups fail that had partial results on the lost host. */
+/* Break all groups that had partial results on the lost host. */
 static void groups_fail(struct daemon *daemon, uint32_t host)
 {
     uint32_t groups[64], count;

@@ -161,8 +161,12 @@ static struct json_object *dropped(const struct fabric_totals *totals)
 
 /* --- timing accuracy on clock real ---------------------------------------------------- */
 
-#define ON_TIME_SHARE  100  /* "on time" allows 1/ON_TIME_SHARE of the time to be late */
-#define ON_TIME_FACTOR 0.99 /* "on time" requires at least this real-time factor of the fabric */
+/*
+ * Programs were "on time" if they lost at most 1/ON_TIME_SHARE of the time, and if the fabric's
+ * real-time factor was at least ON_TIME_FACTOR.
+ */
+#define ON_TIME_SHARE  100
+#define ON_TIME_FACTOR 0.99
 
 /* Return whether programs were on time (docs/manual.md). NULL: unknown. */
 static struct json_object *on_time(const struct daemon_waits *waits, double factor)
@@ -588,9 +592,10 @@ static void print_provider(FILE *out, const char *name)
 static void print_outside(FILE *out, struct json_object *one)
 {
     if (one)
-        fprintf(out, "  outside      MPI messages of %lld process%s do not pass the fabric: %s\n",
-                number(one, "processes"), number(one, "processes") == 1 ? "" : "es",
-                text(one, "why"));
+        fprintf(
+            out,
+            "  outside      MPI messages of %lld process%s do not pass through the fabric: %s\n",
+            number(one, "processes"), number(one, "processes") == 1 ? "" : "es", text(one, "why"));
 }
 
 static void print_refusals(FILE *out, struct json_object *list)
@@ -670,8 +675,8 @@ static void print_losses(FILE *out, struct json_object *drops)
 }
 
 /*
- * Return whether the fault took links down, but all pairs of nodes still had another route. No
- * traffic needs to have used it.
+ * Return whether the fault took links down, while all pairs of nodes still had another route. It
+ * does not matter whether traffic has used these routes.
  */
 static bool routes_changed(struct json_object *fault, struct json_object *links)
 {
@@ -721,7 +726,7 @@ static void print_host(FILE *out, struct json_object *host)
     struct json_object *links = member(host, "links");
 
     fprintf(out, "  host %-7s %s, ", text(host, "host"), text(host, "state"));
-    if (number(host, "attached")) /* at the end of a run there are none */
+    if (number(host, "attached")) /* at the end of a run no process is attached */
         fprintf(out, "%lld of ", number(host, "attached"));
     fprintf(out, "%s%s\n", counted_of(host, "nodes", "node").text,
             number(host, "attached") ? " attached" : "");
@@ -739,7 +744,7 @@ static void print_host(FILE *out, struct json_object *host)
                 counted_of(link, "frames_sent", "frame").text, number(link, "sent_again"),
                 number(link, "dropped"), lasted(link, "round_trip_ns").text);
         if (number(link, "clock_error_ns"))
-            fprintf(out, ", its clock known to %s", lasted(link, "clock_error_ns").text);
+            fprintf(out, ", clock offset known to within %s", lasted(link, "clock_error_ns").text);
         fputc('\n', out);
     }
 }
@@ -844,7 +849,7 @@ int report_write(int fd, const char *path, struct json_object *report)
 
     if (!err && dprintf(fd, "%s\n", text) < 0)
         err = -errno;
-    if (!err || err == -EPIPE) /* a reader that closes its pipe is no failure */
+    if (!err || err == -EPIPE) /* it is not an error if the reader of a pipe closes it */
         return 0;
     print_message("cannot write the report to %s: %s", path, strerror(-err));
     return err;

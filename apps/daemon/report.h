@@ -29,8 +29,8 @@ void report_traffic(struct json_object *report, const struct fabric_totals *tota
 void report_print(FILE *out, struct json_object *report);
 
 /**
- * report_write - begin the file @fd at @path (output_begin()), and write the report to it as JSON.
- * On an error, print a line and return the error of output_begin() or write().
+ * report_write - truncate the file @fd, named @path (output_begin()), and write the report to it as
+ * JSON. On an error, print a line and return the error of output_begin() or write().
  */
 int report_write(int fd, const char *path, struct json_object *report);
 
@@ -44,7 +44,7 @@ struct report_profile report_profile(struct json_object *report);
 
 /* --- comm.c: the communication of programs ----------------------------------------------- */
 
-/* maximum number of pairs of nodes in a report; it has only sums for further pairs */
+/* maximum number of pairs of nodes that a report lists; it has only sums over all further pairs */
 #define COMM_PAIRS_MOST 65536u
 
 /**

@@ -20,7 +20,10 @@
 
 /* --- attach, detach ----------------------------------------------------------------- */
 
-/* Refuse to attach a process. @line: the reason; the supervisor gets the first reason. */
+/*
+ * Refuse to attach a process. @line: the reason. The supervisor is notified of the first refusal
+ * only.
+ */
 static void refuse(struct daemon *daemon, struct client *client, int err, const char *line)
 {
     daemon->record.refused++;
@@ -98,9 +101,10 @@ static uint32_t ranks_of(const struct daemon *daemon, struct json_object *reques
 }
 
 /*
- * Find the node that a process requests: the text in its FABEMU_NODE, or the number of its rank.
- * @ret: gets -1, for any node of the process's host, if the node is on another host, or if there is
- * no node with the number of the rank. Errors: -EINVAL, FABEMU_NODE is no node.
+ * Find the node that a process requests, either by the variable FABEMU_NODE or by its rank. @ret:
+ * gets the node. It gets -1, which stands for any node of the process's host, if the requested node
+ * is on another host, or if the rank is larger than the number of any node. Errors: -EINVAL,
+ * FABEMU_NODE does not name a node.
  */
 static int node_wanted(const struct fabric_config *config, const struct client *client,
                        struct json_object *request, int64_t *ret, char *error, size_t error_bytes)
@@ -206,7 +210,7 @@ static void request_attach(struct daemon *daemon, struct client *client,
     json_object_object_add(reply, "bounds", bounds_library(&config->bounds));
     json_object_object_add(reply, "acknowledged",
                            json_object_new_boolean(emu_profile_acknowledged(&config->profile)));
-    if (client->remote) /* the descriptors are on the process's host, which adds them */
+    if (client->remote) /* the host of the process has the descriptors, and adds them */
         daemon_send(daemon, client, reply);
     else
         daemon_send_with(daemon, client, reply,
@@ -486,8 +490,8 @@ static void request_waits(struct daemon *daemon, struct client *client, const st
 }
 
 /*
- * Reply to the requests that a complete query answers, and start the next query for requests that
- * have arrived since it began.
+ * The query is complete: reply to the requests that wait for it, and start the next query for the
+ * requests that have arrived since this one began.
  */
 static void query_ends(struct daemon *daemon, enum coordinator_query_kind of)
 {

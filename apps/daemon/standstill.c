@@ -3,11 +3,11 @@
  * standstill.c - samples the pending operations of processes once a second, and reports a
  * standstill.
  *
- * A run stands still while a process waits for the fabric and, for QUIET_NS, no process has begun,
- * moved or completed an operation. A run in which all processes compute does not stand still,
- * because none of them waits. The daemon reports a standstill to the supervisor each second. The
- * supervisor prints the last report if the standstill lasts, or if the user interrupts the run. At
- * that time it could not query the processes, because they are ending.
+ * A run stands still while a process waits for the fabric and, for QUIET_NS, no operation of any
+ * process has begun, made progress or completed. A run in which all processes compute does not
+ * stand still, because none of them waits. The daemon reports a standstill to the supervisor each
+ * second. The supervisor prints the last report if the standstill lasts, or if the user interrupts
+ * the run. By then the processes are ending, so it would be too late to query them.
  */
 #include "apps/daemon/standstill.h"
 #include "apps/fabric/stalls.h"
@@ -19,10 +19,12 @@
 
 #include "emu/util/now.h"
 
-#define QUIET_NS    2000000000u /* a time without movement of this length is a standstill */
-#define SILENT_NS   3500000000u /* time without a report after which a process counts as silent */
-#define UNPOLLED_NS 1000000000u /* time with a core, without a poll: the program does not wait */
-#define LINKS_MAX   32u         /* maximum number of stalled links that are listed */
+#define QUIET_NS 2000000000u /* if nothing moves for this long, the run stands still */
+/* a process that has sent no report for this long counts as silent */
+#define SILENT_NS 3500000000u
+/* a program that has had a core for this long without polling does not wait */
+#define UNPOLLED_NS 1000000000u
+#define LINKS_MAX   32u /* maximum number of stalled links that are listed */
 
 /* --- samples ---------------------------------------------------------------------------- */
 
@@ -111,8 +113,8 @@ static void mismatch_publish(struct daemon *daemon, struct client *client)
 }
 
 /*
- * Update whether the program waits. Without a core it cannot poll, so a program that has waited
- * still waits until it has had a core for UNPOLLED_NS without polling.
+ * Update whether the program waits. Without a core it cannot poll. So a program that has waited
+ * counts as waiting until it has had a core for UNPOLLED_NS and has not polled.
  */
 static void waits_update(const struct daemon *daemon, const struct client *client)
 {
@@ -152,7 +154,7 @@ void daemon_standstill_detach(struct daemon *daemon, struct client *client)
     client->sample = NULL;
 }
 
-/* Return whether one operation for which the process waits is older than STANDSTILL_AGE_NS. */
+/* Return whether the process waits for an operation that is older than STANDSTILL_AGE_NS. */
 static bool client_is_waiting(const struct client *client, uint64_t now_ns)
 {
     const struct emu_pending *pending = &client->sample->pending;
@@ -169,8 +171,9 @@ static bool client_is_waiting(const struct client *client, uint64_t now_ns)
 }
 
 /*
- * Return for how long a process or the fabric has waited for a core since @since_ns. Only the sums
- * at samples are known, so count from the last sample before @since_ns, or from the oldest sample.
+ * Return for how long a process or the fabric has waited for a core since @since_ns. The sums are
+ * known only at the times of samples, so count from the last sample before @since_ns, or from the
+ * oldest sample.
  */
 static uint64_t quiet_starved_ns(const struct daemon *daemon, uint64_t since_ns)
 {
@@ -363,9 +366,9 @@ static uint64_t quiet_counted_ns(const struct daemon *daemon, uint64_t since_ns,
 }
 
 /*
- * Return whether the run stands still, where nothing has moved since @quiet_ns. Time without a core
- * becomes known later, and then lowers quiet_counted_ns(). So a standstill lasts until something
- * moves.
+ * Return whether the run stands still. @quiet_ns: time since which nothing has moved. A wait for a
+ * core becomes known only later, and then lowers the result of quiet_counted_ns(). Therefore, once
+ * the run stands still, return true until something moves.
  */
 static bool run_stands(struct daemon *daemon, uint64_t quiet_ns, uint64_t now_ns)
 {

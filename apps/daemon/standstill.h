@@ -4,8 +4,8 @@
  *
  * The library in each process reports the process's pending operations (emu/hostif/pending.h). The
  * daemon samples these reports once a second. On request, or when nothing moves, it compares the
- * reports. For each collective in progress, it finds the members that have entered, that are
- * missing, and that call another operation.
+ * reports. For each collective in progress, it finds the members that have entered, the members
+ * that are missing, and the members that have called another operation.
  */
 #ifndef APPS_DAEMON_STANDSTILL_H
 #define APPS_DAEMON_STANDSTILL_H
@@ -13,16 +13,18 @@
 #include "apps/daemon/client.h"
 #include "emu/hostif/pending.h"
 
-/*
- * Least age of a collective in progress that is listed. A younger collective may just have begun.
- */
+/* Minimum age of the collectives that are listed. A younger one may just have begun. */
 #define STANDSTILL_AGE_NS 1000000000u
 
 struct standstill_sample {
     struct emu_pending pending; /* the process's last report; written_ns 0: none yet */
     uint64_t attached_ns;
-    bool waits; /* the program polls for completions and finds none, or would if it had a core */
-    /* daemon->waits.sample_ns and client->starved_ns when a report last had `pending.waits` */
+    bool waits; /* the program polls for completions and finds none, or would do so if it had a
+                 * core */
+    /*
+     * values of daemon->waits.sample_ns and client->starved_ns when `pending.waits` was last set in
+     * a report
+     */
     uint64_t polled_ns;
     uint64_t polled_starved_ns;
     bool absent; /* the process is stopped or silent, so its last report may be outdated */

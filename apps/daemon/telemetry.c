@@ -22,7 +22,10 @@
 
 #define GRID_MS TELEMETRY_EVERY_LEAST_MS
 
-/* maximum number of readers with open blocks of the network; each takes a few MB */
+/*
+ * maximum number of readers that may open blocks of a large network (apps/telemetry/filter.h); each
+ * reader needs a few MB
+ */
 #define OPEN_READERS 32u
 
 #define HOSTS_MS       50u   /* time limit for the replies of other hosts */
@@ -55,8 +58,8 @@ static void telemetry_known_link(void *ctx, uint32_t cable, struct telemetry_cab
 
 /*
  * Return whether a wait is certain. A process reports its oldest operations once a second, with the
- * time of the first report that has the operation. An operation that only the last report has may
- * have completed since then, so it does not count as a wait.
+ * time of the first report that has the operation. An operation that only the last report contains
+ * may have completed since then, so it does not count as a wait.
  */
 static bool is_seen_twice(uint64_t since_ns, const struct emu_pending *pending)
 {
@@ -212,7 +215,7 @@ static void serve_rearm(struct daemon *daemon)
     uint64_t due = due_ms(daemon);
 
     if (daemon->telemetry->awaits_hosts)
-        return; /* the timer has the time limit of the other hosts */
+        return; /* the timer is set to the time limit for the other hosts */
     timer_arm(daemon->telemetry, due);
     if (due == EMU_NEVER)
         sampler_close(daemon);
@@ -338,7 +341,7 @@ static void reader_serve(struct daemon *daemon, struct client *client)
     daemon_send_line(daemon, client, serve->line.at, serve->line.bytes);
 }
 
-/* Take a sample at the present time, in the unit of telemetry_sample(). */
+/* Take a sample at the present time, which is converted to the unit of telemetry_sample(). */
 static void sample(struct daemon *daemon)
 {
     const struct fabric *fabric = daemon->fabric;
@@ -501,7 +504,7 @@ static size_t readers_flush(struct daemon *daemon)
             continue;
         int err = conn_flush(&client->conn);
         if (err && err != -EAGAIN)
-            client->telemetry.every_ms = 0; /* the reader has closed */
+            client->telemetry.every_ms = 0; /* the reader has closed its connection */
         else
             waits += client->conn.out.bytes;
     }
@@ -523,7 +526,7 @@ static void readers_drain(struct daemon *daemon, int64_t end_ms)
     }
 }
 
-/* Send the last snapshot to the readers that have taken the one before. */
+/* Send the last snapshot to the readers that have received the previous one. */
 static void readers_serve_last(struct daemon *daemon)
 {
     emu_each_listed (struct client, client, &daemon->clients, link)

@@ -2,9 +2,10 @@
 /*
  * timeline.c - the timeline of a running fabric.
  *
- * A process has space for EMU_FINISHED_SLOTS finished operations. If it finishes more operations
- * within EVERY_MS, the rest are lost, and are counted as lost. Other hosts are queried at the same
- * interval, except a host that has not yet replied to the last query (apps/timeline/agent.h).
+ * A process records finished operations in a ring of EMU_FINISHED_SLOTS. If it finishes more
+ * operations within EVERY_MS, the others are lost, and the timeline has their number. Other hosts
+ * are queried at the same interval, except a host that has not yet replied to the last query
+ * (apps/timeline/agent.h).
  */
 #include "apps/daemon/timeline.h"
 
@@ -23,7 +24,7 @@
 #include "apps/timeline/timeline.h"
 #include "emu/util/now.h"
 
-#define EVERY_MS     10 /* interval of collections */
+#define EVERY_MS     10 /* interval between collections, in ms */
 #define CLOCK_ROUNDS 8  /* queries at the start that measure the clocks of other hosts */
 
 struct timeline_serve {

@@ -3,20 +3,21 @@
  * waits.c - how long processes and the fabric waited for cores of this host.
  *
  * The result has two uses. First, bounds on silence do not count the time for which a thread waited
- * for a core (emu_starved_ns()). They do count waits of a few time slices, which are normal for
- * threads that share a core. Second, on clock real the report says whether programs measured the
- * network's times.
+ * for a core (emu_starved_ns()). The exception is waits of a few time slices, which do count,
+ * because they are normal for threads that share a core. Second, on clock real the report says
+ * whether programs measured the network's times.
  *
  * On clock real the fabric keeps its times, or reports its lag. But a program runs only when the
- * host gives it a core, which the fabric does not control. A program behaves as if each thread had
- * its own core, while no thread of an attached process or of the fabric waits for a core, and no
- * receive ring is full because its process does not run. Therefore the error of a time that a
+ * host gives it a core, which the fabric does not control. While no thread of an attached process
+ * or of the fabric waits for a core, and no receive ring is full because its process does not run,
+ * a program behaves as if each thread had its own core. Therefore the error of a time that a
  * program measures is at most the time in which a thread or ring waited.
  *
  * The kernel counts how long each thread has waited, but not when. So the result is an upper bound.
  * There is a sample once a second and on request. Between two samples, the result counts the sum of
  * all waits, but not more than the time between them. The kernel counts a wait when it ends, so a
- * part of it may lie before the last sample. That part is added in full.
+ * part of it may lie before the last sample. Of each wait, the part that certainly lies before the
+ * last sample is added in full.
  */
 #include <string.h>
 #include <unistd.h>
@@ -47,7 +48,7 @@ static void sample_client(struct daemon *daemon, struct client *client, uint64_t
     struct waits_delta more;
 
     if (!client->waits || waits_sample(client->waits, since_ns, &more))
-        /* the process has just ended; or the next sample will include its waits */
+        /* the process has just ended, or the next sample will include these waits */
         return;
     count_more(daemon, &more);
     client->waited_ns += more.ns;

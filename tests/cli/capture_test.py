@@ -380,7 +380,7 @@ class CaptureTest(FabemuCase):
         self.up("u")
         first = self.capturing("kind=allreduce,barrier")
         self.example()
-        self.one_line(self.fabemu("capture", "u", "-w", "/dev/null"), 1, "captures already")
+        self.one_line(self.fabemu("capture", "u", "-w", "/dev/null"), 1, "is capturing already")
         first.send_signal(signal.SIGINT)
         self.ended(first)
         capture = self.read("live.pcapng")
@@ -591,7 +591,7 @@ class CaptureTest(FabemuCase):
         refused(old, "nobody", "capture", "nobody", "-w", old)
         refused(old, "no switch 99", "capture", "u", "link=99:0", "-w", old, code=2)
         first = self.capturing("kind=allreduce")
-        refused(old, "captures already", "capture", "u", "-w", old)
+        refused(old, "is capturing already", "capture", "u", "-w", old)
         refused(self.path("live.pcapng"), "another process writes it", "capture", "u", "-w",
                 self.path("live.pcapng"))
         refused(self.path("live.pcapng"), "another process writes it", "traffic", "--topo",

@@ -67,7 +67,8 @@ class ClusterTest(FabemuCase):
 
     def test_key__must_be_private(self):
         self.assertIn("with a key", self.good(self.key(0o600), "--topo", "kary:4,2"))
-        self.assertIn("others may read the key", self.bad(self.key(0o644), "--topo", "kary:4,2"))
+        self.assertIn("other users may read the key",
+                      self.bad(self.key(0o644), "--topo", "kary:4,2"))
         self.assertIn("no key: it must be 32 bytes",
                       self.bad(self.key(0o600, "short"), "--topo", "kary:4,2"))
 

@@ -324,8 +324,8 @@ class PartedTest(FabemuCase):
         self.fault(1, "loss", "link=any", "packet=head", "from=2", "kind=reduce", "rate=1")
         self.goes_on(both)
         root, other = [self.line(process) for process in both]
-        self.assertRegex(root, r"^reduce: Broken pipe: a packet sent by (node 2|process 1 of "
-                               r"node 2 \(has left\)) before it left was given up\n$")
+        self.assertRegex(root, r"^reduce: Broken pipe: a packet that (node 2|process 1 of "
+                               r"node 2 \(has left\)) sent before it detached was given up\n$")
         self.assertEqual(other, "reduce: Success: Success\n")
         self.assertEqual([process.wait(PATIENCE_S) for process in both], [0, 0])
 

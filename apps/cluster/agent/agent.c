@@ -138,7 +138,9 @@ static int call_incarnation(struct agent *agent, struct json_object *call,
     (void)reply;
     if (node >= 0 && node < fabric_graph(agent->fabric)->nodes &&
         fabric_node_is_here(agent->fabric, (uint32_t)node))
-        /* this host set the node's incarnation when the process attached or detached */
+        /*
+         * this host has already set the node's incarnation, when the process attached or detached
+         */
         return 0;
     return fabric_incarnation_set(agent->fabric, node < 0 ? TOPO_NONE : (uint32_t)node,
                                   (uint64_t)emu_json_number(call, "word", 0));
@@ -156,8 +158,8 @@ static int call_linked(struct agent *agent, struct json_object *call, struct jso
 }
 
 /*
- * Read field @name, a list of cables or nodes, into an array that the caller frees. NULL: the field
- * is not a list, or there is no memory.
+ * Read field @name, a list of cables or nodes, into an array that the caller frees. Returns NULL if
+ * the field is not a list, or if there is no memory.
  */
 static uint32_t *list_of(struct json_object *call, const char *name, uint32_t *count)
 {
@@ -236,7 +238,7 @@ static int call_link(struct agent *agent, struct json_object *call, struct json_
 
 static void group_treeless(void *ctx, uint32_t group)
 {
-    (void)ctx; /* ignore such groups, which the coordinator's fabric finds, too */
+    (void)ctx; /* ignore these groups, because the coordinator's fabric finds the same ones */
     (void)group;
 }
 
@@ -281,7 +283,7 @@ static int call_signal(struct agent *agent, struct json_object *call, struct jso
     return agent_process_signal(agent, process, (int)emu_json_number(call, "signal", 0));
 }
 
-/* Bring up the links to another host. The reply says whether all carry segments. */
+/* Bring up the links to another host. The reply says whether all of them carry segments. */
 static int call_rejoin(struct agent *agent, struct json_object *call, struct json_object *reply)
 {
     const struct agent_config *config = agent->config;
@@ -346,7 +348,7 @@ static void call_serve(struct agent *agent, struct json_object *call)
         json_object_object_get_ex(reply, "sample", NULL))
         agent_send(agent, json_add_number(reply, "errno", (uint64_t)-err));
     else
-        json_object_put(reply); /* no reply is expected */
+        json_object_put(reply); /* the coordinator expects no reply */
     if (err && !emu_json_number(call, "call", 0))
         agent_send(agent, json_add_number(json_add_text(json_object_new_object(), "failed", what),
                                           "errno", (uint64_t)-err));
@@ -355,8 +357,9 @@ static void call_serve(struct agent *agent, struct json_object *call)
 /* --- the loop ----------------------------------------------------------------------------- */
 
 /*
- * Replace the time of an event "lost" by the present time of this host, because the hosts' clocks
- * differ. The drop happened before at_ns, so a later time is correct, too.
+ * Replace the field at_ns of an event "lost" by the current time of this host, because the hosts'
+ * clocks differ. The field only says that the drop happened before this time, so a later time is
+ * correct, too.
  */
 static void line_set_time(struct json_object *line)
 {
@@ -404,8 +407,8 @@ static void coordinator_step(struct agent *agent)
 }
 
 /*
- * Warn of hosts that do not connect, and give up waiting for the coordinator when the time limit
- * has passed or another host belongs to another fabric.
+ * Warn of hosts that do not connect. Stop waiting for the coordinator if the time limit has passed,
+ * or if some host belongs to another fabric.
  */
 static void no_handshake(struct agent *agent)
 {
@@ -542,8 +545,8 @@ static int agent_open(struct agent *agent)
 
 /*
  * Build the event "ended" for the supervisor. If a signal ends this host before the coordinator has
- * connected, the event contains the reason for the missing connection, which may be the user's
- * reason for the signal.
+ * connected, the event also says why there is no connection, because this may be the reason why the
+ * user sent the signal.
  */
 static struct json_object *ended(struct agent *agent)
 {

@@ -20,9 +20,9 @@ struct agent_config {
     int signal_fd; /* readable when a signal has asked this host to end; borrowed */
     /* connection of the supervisor, for "ready" and "ended", or -1; owned from now on */
     int owner_fd;
-    uint64_t start_ms; /* time limit for the coordinator's first message; UINT64_MAX if none */
+    uint64_t start_ms; /* time limit for the coordinator's first message; UINT64_MAX: none */
     /*
-     * The functions of apps/cluster/links.h with these names, called with links_ctx; each may be
+     * Functions with the same names as in apps/cluster/links.h, called with links_ctx. Each may be
      * NULL. Without links_up, all links count as up. Without links_rejoin, lost links do not come
      * up again.
      */
@@ -42,7 +42,7 @@ enum agent_end {
     AGENT_ENDED,        /* the coordinator ended the fabric as planned */
     AGENT_FAILED,       /* the coordinator reported that the fabric has failed */
     AGENT_SIGNALLED,    /* a signal or the supervisor asked this host to end */
-    AGENT_LOST,         /* the coordinator is lost */
+    AGENT_LOST,         /* the connection to the coordinator is lost */
     AGENT_NO_HANDSHAKE, /* the coordinator never connected, or belongs to another fabric */
     AGENT_OWNER_GONE    /* the supervisor has died */
 };

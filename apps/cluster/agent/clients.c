@@ -21,7 +21,7 @@
 #include "emu/hostif/hostif.h"
 #include "emu/util/now.h"
 
-/* longest wait for the exit status of a process after its connection has ended */
+/* after the end of a process's connection: longest wait for its exit status */
 #define EXIT_STATUS_MS 200
 
 struct json_object *agent_process_message(const struct agent_process *process)
@@ -41,8 +41,8 @@ static void agent_process_free(struct agent *agent, struct agent_process *proces
 }
 
 /*
- * End a process's connection, and with @notify send "end" to the coordinator. The structure is kept
- * for a moment, because the exit status may become available later.
+ * End a process's connection and, if @notify is set, send "end" to the coordinator. Keep the
+ * structure until the exit status is known, which may be a little later.
  */
 static void agent_process_end(struct agent *agent, struct agent_process *process, bool notify)
 {
@@ -54,7 +54,7 @@ static void agent_process_end(struct agent *agent, struct agent_process *process
     process->how_by_ms = emu_now_ms() + EXIT_STATUS_MS;
 }
 
-/* @host is ignored, because all connections are of this host. */
+/* @host is ignored, because all processes that connect here are on this host. */
 static uint32_t agent_connections_of(void *ctx, uint32_t host, pid_t pid)
 {
     const struct agent *agent = ctx;
@@ -138,7 +138,10 @@ static void agent_process_request(struct agent *agent, struct agent_process *pro
     agent_send(agent, message);
 }
 
-/* Reply to an invalid request after all earlier requests of the process have their replies. */
+/*
+ * Reply to an invalid request with an error, as soon as all earlier requests of the process have
+ * their replies.
+ */
 static void agent_process_correct(struct agent_process *process)
 {
     bool too_long = process->wrong == -EMSGSIZE;
@@ -151,7 +154,10 @@ static void agent_process_correct(struct agent_process *process)
     conn_flush(&process->conn); /* agent_process_settle() handles errors */
 }
 
-/* Forward the requests that have arrived from the process. Returns whether none is left. */
+/*
+ * Forward the requests that have arrived from the process. Returns whether all of them were
+ * forwarded.
+ */
 static bool agent_process_requests(struct agent *agent, struct agent_process *process)
 {
     struct json_object *line;
@@ -172,8 +178,8 @@ static bool agent_process_requests(struct agent *agent, struct agent_process *pr
 }
 
 /*
- * Acknowledge to the coordinator the text that the process has read. Count output that was queued
- * before the text as a part of it. So text may be acknowledged late, but never early.
+ * Acknowledge to the coordinator the text that the process has read. Output that was queued before
+ * the text counts as a part of the text. So text may be acknowledged too late, but never too early.
  */
 static void agent_process_acknowledge(struct agent *agent, struct agent_process *process)
 {
@@ -264,7 +270,10 @@ void agent_process_line(struct agent *agent, struct agent_process *process,
             : NULL;
     int err;
 
-    /* the coordinator refused the process in the middle of a line, so it cannot get the reply */
+    /*
+     * the coordinator refused the process in the middle of a line, so the process cannot get this
+     * reply
+     */
     if (process->mid) {
         json_object_put(line);
         agent_process_end(agent, process, true);
@@ -279,7 +288,7 @@ void agent_process_line(struct agent *agent, struct agent_process *process,
                                                       reservation->attachment.fds.mcast_buf});
         agent_reservation_free(reservation, true);
         process->attached = true;
-        if (!process->waits) /* a correct coordinator sends only one such reply */
+        if (!process->waits) /* a correct coordinator sends such a reply to a process only once */
             waits_open(&process->waits, process->pid); /* stays NULL if that fails */
     } else {
         err = conn_put(&process->conn, line);
@@ -347,8 +356,8 @@ struct agent_process *agent_process_of(struct agent *agent, int64_t client)
 }
 
 /*
- * Before a process is stopped, list it here and at the supervisor: this host and the supervisor
- * each resume the listed processes when they end.
+ * Before a process is stopped, add it to the list here and to that of the supervisor. This host and
+ * its supervisor resume the processes in their lists when they end.
  */
 int agent_process_signal(struct agent *agent, struct agent_process *process, int signal)
 {
@@ -387,7 +396,7 @@ static void count_starved(struct agent *agent)
 }
 
 /*
- * Once a second, make the same checks as the coordinator's daemon makes for processes of its own
+ * Once a second, make the checks that the coordinator's daemon makes for the processes of its own
  * host.
  */
 void agent_process_tick(struct agent *agent)
@@ -421,7 +430,7 @@ int agent_process_wait_ms(const struct agent *agent)
 {
     emu_each_listed (struct agent_process, process, &agent->processes, link)
         if (process->ended)
-            return 10; /* check again whether the exit status is known */
+            return 10; /* after 10 ms, check again whether the exit status is known */
     return -1;
 }
 

@@ -3,8 +3,8 @@
  * faults.c - an agent's side of the coordinator's calls about faults: apply faults to the devices
  * of this host, report their hits, report the state of cable ends to the fabric manager, and report
  * unrecoverable drops. The comment before a call shows the fields of the request and, after an
- * arrow, those of the reply, if any. DIGITS are the bytes of a structure in hexadecimal.
- * coordinator/faults.c is the other side.
+ * arrow, the fields of the reply, if it has any. DIGITS stands for the bytes of a structure in
+ * hexadecimal. coordinator/faults.c is the other side.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -76,8 +76,8 @@ static int call_taken_out(struct agent *agent, struct json_object *call, struct 
 
 /*
  * {"counts":BOOL} -> {"log":[DIGITS,…],"missed":N,"now_ps":T}. With "counts" the reply also has
- * "hits":[FAULT,COUNT,…]. If "more" is set, the log ends at HOSTS_HITS_MOST entries, and the next
- * call may return further ones.
+ * "hits":[FAULT,COUNT,…]. If the reply has "more", the log was cut off after HOSTS_HITS_MOST
+ * entries, and the next call returns further entries.
  */
 static int call_hits(struct agent *agent, struct json_object *call, struct json_object *reply)
 {
@@ -132,7 +132,7 @@ static void test_add(struct agent *agent, uint32_t cable, uint32_t packets,
 
 /*
  * {"cables":[CABLE,…],"packets":N} -> {"tests":[ERRORS,QUIET,CROSSES,SENT,ARRIVED,…]}. Skip a cable
- * that cannot fail: it is a host interface, which has no end to test.
+ * that cannot fail: it is a host interface, so there is no cable end to test.
  */
 static int call_test(struct agent *agent, struct json_object *call, struct json_object *reply)
 {

@@ -22,24 +22,28 @@ struct agent_process {
     struct emu_list link;
     struct conn conn;
     uint32_t events; /* epoll events for which conn is registered */
-    int64_t client;  /* its number in messages to the coordinator, unique on this host */
+    int64_t client;  /* the process's number in messages to the coordinator, unique on this host */
     pid_t pid;
-    uint32_t asked; /* number of its requests without a reply; at most HOSTS_ASKED_MOST */
-    bool mid;       /* the last piece of text sent to the process does not end a line */
-    size_t owed;    /* bytes of text from the coordinator that are not acknowledged yet */
-    int wrong;      /* -errno of an invalid line after its last request, or 0 */
-    bool attached;  /* it has a node: if its connection ends, it has died */
-    bool
-        at_end; /* the process has closed its sending side: it sends no request, but gets replies */
-    bool closing;        /* close its connection when its output is sent */
+    uint32_t asked;      /* number of requests that have no reply yet; at most HOSTS_ASKED_MOST */
+    bool mid;            /* the text sent to the process so far ends in the middle of a line */
+    size_t owed;         /* bytes of text from the coordinator that are not acknowledged yet */
+    int wrong;           /* 0, or -errno of an invalid line that the process has sent after its
+                          * last request */
+    bool attached;       /* the process has a node: if its connection ends, it has died */
+    bool at_end;         /* the process has closed its sending side: it sends no more requests,
+                          * but gets replies */
+    bool closing;        /* close the connection when all output is sent */
     bool dismissed;      /* the coordinator has closed the connection */
-    bool exits;          /* it has announced that it exits without detaching */
-    bool ended;          /* its connection has ended; kept until its exit status is known */
+    bool exits;          /* the process has announced that it exits without detaching */
+    bool ended;          /* its connection has ended; this structure is kept until the exit
+                          * status is known */
     int pidfd;           /* pidfd of the ended process, or -1 */
     int64_t how_by_ms;   /* emu_now_ms() at which the wait for its exit status ends */
-    struct waits *waits; /* its waits for cores; NULL if not attached, or they cannot be read */
+    struct waits *waits; /* reads how long it waits for cores; NULL: not attached, or not
+                          * readable */
     struct procs_stop stop;
-    bool stopped; /* last report: it was stopped for longer than --bound stopped */
+    bool stopped; /* last report to the coordinator: it was stopped for longer than --bound
+                   * stopped */
 };
 
 /* A host interface made for a process that has not received its descriptors yet. */
@@ -61,16 +65,19 @@ struct agent {
     int epoll;
     int timer; /* timerfd, expires once a second */
     int64_t clients;
-    struct admission admission; /* its `connections` counts the elements of `processes` */
+    struct admission admission; /* its field `connections` is the number of elements of
+                                 * `processes` */
     struct emu_list processes;
-    struct waits *waits; /* waits of this process's own threads for cores; NULL if unreadable */
+    struct waits *waits; /* reads how long this process's own threads wait for cores; NULL: not
+                          * readable */
     uint64_t waits_ns;   /* emu_now_ns() when the waits of all processes were last read */
     bool blocked;        /* some processes wait for space in coordinator.out */
     struct procs_frozen frozen; /* processes of this host that faults have stopped */
     struct emu_list reservations;
     int64_t began_ms;
     bool connected;            /* the coordinator has sent a message */
-    int64_t good_ms;           /* emu_now_ms() when links_why() last returned true */
+    int64_t good_ms;           /* emu_now_ms() when links_why() last returned that waiting makes
+                                * sense */
     char why[HOSTS_WHY_BYTES]; /* why the coordinator did not connect, or why it ended the fabric */
     bool over;
     enum agent_end end;
@@ -87,7 +94,10 @@ void agent_send(struct agent *agent, struct json_object *message);
 /* Return the host interface made for @node; NULL if there is none. */
 struct agent_reservation *agent_reservation_of(struct agent *agent, int64_t node);
 
-/* Free a reservation. @passed: its descriptors have another owner now, and stay open. */
+/*
+ * Free a reservation. @passed: the descriptors were passed on to another owner, so do not close
+ * them.
+ */
 void agent_reservation_free(struct agent_reservation *reservation, bool passed);
 
 /* --- calls of the coordinator --- */
@@ -103,7 +113,10 @@ extern const struct agent_call agent_faults[], agent_queries[], agent_rejoin_cal
 
 /* --- sample.c: samples of this host's part --- */
 
-/* Calls "sample" and "sample_end". Errors: -ENOMEM; -EINVAL, no such kind, or not started. */
+/*
+ * Calls "sample" and "sample_end". Errors: -ENOMEM; -EINVAL, there is no such kind, or its sampling
+ * was not started.
+ */
 int agent_sample(struct agent *agent, struct json_object *call, struct json_object *reply);
 int agent_sample_end(struct agent *agent, struct json_object *call, struct json_object *reply);
 
@@ -144,13 +157,16 @@ void agent_process_dismiss(struct agent *agent, struct agent_process *process);
  */
 void agent_process_resume(struct agent *agent);
 
-/* Send the signal of a fault. Errors: as kill(), procs_freeze(). */
+/* Send a signal to the process because of a fault. Errors: as kill() and procs_freeze(). */
 int agent_process_signal(struct agent *agent, struct agent_process *process, int signal);
 
 /* Report to the coordinator how ended processes exited, and free them. Call this between events. */
 void agent_process_report_exits(struct agent *agent);
 
-/* Return the longest sleep until ended processes must be checked again; -1 if there are none. */
+/*
+ * Return for how many ms the thread may sleep until it must check ended processes again; -1 if
+ * there are none.
+ */
 int agent_process_wait_ms(const struct agent *agent);
 
 /* Call this once a second. */

@@ -4,9 +4,9 @@
  * processes, contributions to a collective, stalled links, the audit. The comment before a query
  * shows the fields of its reply.
  *
- * Replies are lists of numbers, with two exceptions: the pending operations of a process, and a
- * mismatch, are the bytes of a structure as hexadecimal digits. This is possible because all hosts
- * run the same version of fabemu.
+ * Replies are lists of numbers, with two exceptions: pending operations of a process, and
+ * mismatches, are sent as the bytes of a structure in hexadecimal digits. This works because all
+ * hosts run the same version of fabemu.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -94,7 +94,7 @@ static int query_mismatch(struct agent *agent, struct json_object *call, struct 
 
 /* --- links ------------------------------------------------------------------------------ */
 
-#define STALLS_MAX 32u /* number of stalled links that a report lists */
+#define STALLS_MAX 32u /* maximum number of stalled links that a report lists */
 
 /* {"stalls":[NODE,SWITCH,PORT,WAIT,AGE,…]} */
 static int query_stalls(struct agent *agent, struct json_object *call, struct json_object *reply)

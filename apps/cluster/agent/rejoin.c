@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rejoin.c - a host that rejoins copies the state of the coordinator's replica from the messages
- * that coordinator/admit.c sends, in their order. The comment before a call shows its fields.
+ * rejoin.c - when this host rejoins, it copies the state of the coordinator's replica from the
+ * messages that coordinator/admit.c sends. The functions are in the order of the messages. The
+ * comment before a call shows its fields.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sample.c - samples of this host's part of the fabric, when the coordinator requests them:
- * counters, and finished operations of processes. A sample contains the changes since the last one,
- * and is sent in pieces. coordinator/samples.c is the other side.
+ * sample.c - takes samples of this host's part of the fabric when the coordinator requests them. A
+ * sample has counters, or finished operations of processes. It contains the changes since the
+ * previous sample, and is sent in pieces. coordinator/samples.c is the other side.
  */
 #include "apps/fabric/sample.h"
 #include "apps/cluster/agent/internal.h"

@@ -12,9 +12,10 @@
 #include "apps/fabric/links.h"
 #include "apps/cluster/coordinator/internal.h"
 
-/* a message about groups is sent as soon as it has more numbers than this */
+/* a message about groups is sent as soon as it contains more numbers than this */
 #define GROUPS_NUMBERS 65536u
-#define GROUP_NUMBERS  8u /* counted for each group in addition to its nodes and its tree */
+/* so many numbers count for each group, in addition to its nodes and its tree */
+#define GROUP_NUMBERS 8u
 
 /* --- incarnations ---------------------------------------------------------------------- */
 
@@ -25,8 +26,8 @@ static struct json_object *with_incarnation(uint32_t host, uint32_t incarnations
 }
 
 /*
- * Start a new incarnation of the host: all hosts drop traffic of the former one, and the host
- * learns the incarnations of all others. If another host fails here, it is lost.
+ * Start a new incarnation of the host: all hosts drop the traffic of its former incarnation, and it
+ * gets the incarnations of all other hosts. A host on which this call fails is lost.
  */
 static int begin_incarnation(struct coordinator *coord, uint32_t host)
 {
@@ -117,7 +118,7 @@ struct groups {
     struct coordinator *coord;
     uint32_t host;
     struct json_object *list;
-    size_t numbers; /* how many numbers the list has */
+    size_t numbers; /* how many numbers the list contains */
     int err;
 };
 
@@ -184,7 +185,7 @@ int coordinator_admit(struct coordinator *coord, uint32_t host)
     int err;
 
     if (!agent->back)
-        return -EHOSTDOWN; /* the host has been lost again */
+        return -EHOSTDOWN; /* the host was lost again in the meantime */
     agent->lost = agent->back = false;
     err = begin_incarnation(coord, host);
     if (!err)
@@ -198,7 +199,7 @@ int coordinator_admit(struct coordinator *coord, uint32_t host)
         return err;
     }
     if (agent->kept_lines)
-        /* serve the messages that the host has sent during this */
+        /* then serve the messages that the host has sent while it was being admitted */
         eventfd_write(coord->kept_fd, 1);
     coordinator_rejoin_soon(coord);
     return 0;

@@ -47,7 +47,9 @@ static struct coordinator_process *process_of(struct coordinator_agent *agent, i
     return NULL;
 }
 
-/* Reply to a process with an error, as the daemon would, and close the process's connection. */
+/*
+ * Reply to a process with an error, in the way of the daemon, and close the process's connection.
+ */
 static void process_refuse(struct coordinator_agent *agent, int64_t client, int err,
                            const char *why)
 {
@@ -93,7 +95,10 @@ static void process_new(struct coordinator_agent *agent, int64_t client,
     process_refuse(agent, client, err, why);
 }
 
-/* Return whether the control channel and the limit of unacknowledged text have space. */
+/*
+ * Return whether the control channel has space, and the limit of unacknowledged text is not
+ * reached.
+ */
 static bool has_space(const struct coordinator_process *process)
 {
     return !hosts_is_full(&process->host->conn) && process->unacked < HOSTS_UNACKED_MOST;
@@ -118,7 +123,7 @@ static void process_line(struct coordinator_process *process, struct json_object
     err = conn_put(&process->conn, json_object_get(line));
     if (err) {
         process_refuse(process->host, process->client, err,
-                       "the fabric has no room for this process's requests");
+                       "this process has sent too many requests at a time");
         if (!process->ended)
             coordinator_process_end(process);
         return;
@@ -129,14 +134,14 @@ static void process_line(struct coordinator_process *process, struct json_object
 
 static bool is_snapshot(const char *text, size_t bytes)
 {
-    static const char begin[] = "{\"event\":\"telemetry"; /* also begins "telemetry_shape" */
+    static const char begin[] = "{\"event\":\"telemetry"; /* also matches "telemetry_shape" */
 
     return bytes >= strlen(begin) && memcmp(text, begin, strlen(begin)) == 0;
 }
 
 /*
- * Send the next piece of the daemon's output to the process, if that output is sent as text: a
- * snapshot, or a long line. Returns false if there is no such piece.
+ * If the daemon's next output to the process is a snapshot or a long line, which is sent as text,
+ * send the next piece of it. Returns false if there is no such output.
  */
 static bool piece_forward(struct coordinator_process *process)
 {
@@ -160,7 +165,10 @@ static bool piece_forward(struct coordinator_process *process)
     return true;
 }
 
-/* Send the next piece or line of output to the process. Returns 1, 0 if there is none, -EBADMSG. */
+/*
+ * Send the next piece or line of output to the process. Returns 1 on success, 0 if there is no
+ * output, or -EBADMSG.
+ */
 static int process_send(struct coordinator_process *process)
 {
     struct json_object *message, *line;
@@ -209,7 +217,10 @@ static void process_serve(struct coordinator_process *process)
     process_forward(process);
 }
 
-/* Handle the host's acknowledgment of @bytes of text, and ignore bytes that were not sent. */
+/*
+ * Handle the host's acknowledgment of @bytes of text. If it is for more bytes than were sent,
+ * ignore the excess.
+ */
 static void process_acknowledged(struct coordinator_process *process, int64_t bytes)
 {
     size_t most = process->unacked;
@@ -290,7 +301,7 @@ bool coordinator_process_signal(struct coordinator_process *process, int signal)
 }
 
 /*
- * Free remote processes that have ended and whose client the daemon has freed. Do not call this
+ * Free each remote process that has ended, if the daemon has freed its client. Do not call this
  * while a message is being handled.
  */
 static void agent_sweep(struct coordinator_agent *agent)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * coordinator.c - the coordinator's side of the control channels to the agents: messages, calls,
- * start and end. clients.c handles processes of other hosts, mirror.c the calls of the fabric.
+ * start and end. clients.c handles the processes of other hosts, and mirror.c makes the calls that
+ * the fabric needs.
  *
  * A *call* is a message to which the agent replies; the caller waits for the reply. Other messages
  * of an agent that arrive before its reply are kept, in order, and handled by the next
@@ -25,8 +26,8 @@
 #define CONNECT_CHECK_MS 5 /* interval between checks whether links have come up, at the start */
 /* maximum number of other messages accepted after the deadline of a reply */
 #define LATE_MOST    4096u
-#define END_CHECK_MS 100  /* interval between checks, in a wait, whether the fabric must end */
-#define AGENTS_MS    1000 /* the start fails if agents_why() reports a failure for that long */
+#define END_CHECK_MS 100  /* during a wait: interval between checks whether the fabric must end */
+#define AGENTS_MS    1000 /* the start fails if agents_why() has reported a failure for this long */
 
 /* --- connections --------------------------------------------------------------------- */
 
@@ -40,10 +41,11 @@ void coordinator_lose(struct coordinator_agent *agent, const char *why)
     agent->back = false;
     conn_close(&agent->conn);
     hosts_forget_kept(agent);
-    json_object_put(agent->links); /* the links of the former incarnation */
+    json_object_put(agent->links); /* this is the report on the links of the former incarnation */
     agent->links = NULL;
     coordinator_hits_keep(&agent->hits);
-    memset(agent->sample, 0, sizeof agent->sample); /* its next incarnation counts from 0 */
+    memset(agent->sample, 0, sizeof agent->sample); /* the host's next incarnation counts
+                                                     * requests and pieces from 0 */
     coordinator_query_lost(agent);
     emu_each_listed (struct coordinator_process, process, &agent->processes, link) {
         if (!*process->info.how)
@@ -93,7 +95,10 @@ void coordinator_send(struct coordinator_agent *agent, struct json_object *messa
     }
 }
 
-/* Lose an agent whose fabric is no longer a replica, because a call has failed there. */
+/*
+ * Treat an agent as lost because a call has failed there, so that its fabric is no longer a
+ * replica.
+ */
 static void agent_failed(struct coordinator_agent *agent, const char *what, int err)
 {
     char why[HOSTS_WHY_BYTES];
@@ -123,7 +128,7 @@ static void message_of_link(struct coordinator_agent *agent, struct json_object 
                                         .closed_fd = -1});
 }
 
-/* Handle the agent's message that the process at @node takes no segments. */
+/* Handle the agent's message that the process at @node does not read its segments. */
 static void message_of_node(struct coordinator_agent *agent, int64_t node)
 {
     const struct coordinator_ops *ops = &agent->coord->config.ops;
@@ -170,7 +175,7 @@ static void serve_kept(struct coordinator_agent *agent)
 
     agent->kept = (struct emu_json_buf){.room = 0};
     agent->kept_lines = 0;
-    /* if the host is lost during this loop, no further processes of it may be accepted */
+    /* if the host is lost during this loop, accept no further processes of it */
     while (!agent->lost && emu_json_next(&kept, SIZE_MAX, SIZE_MAX, &message) == 1) {
         message_serve(agent, message);
         json_object_put(message);
@@ -241,7 +246,7 @@ int coordinator_fd(const struct coordinator *coord)
 bool coordinator_defer(struct coordinator_agent *agent, struct json_object *message)
 {
     uint32_t nodes = fabric_graph(agent->coord->config.fabric)->nodes;
-    /* the limit is above the number of messages that a correct host sends during a call */
+    /* a correct host sends fewer messages than this limit during a call */
     bool few = agent->kept_lines < 64 * ((uint64_t)nodes + 128);
 
     if (emu_json_put(&agent->kept, message, few ? HOSTS_KEPT_BYTES(nodes) : 0))
@@ -259,13 +264,14 @@ void hosts_forget_kept(struct coordinator_agent *agent)
 
 const char *hosts_line_why(int err)
 {
-    return err == -EMSGSIZE ? "it sent a longer line than an honest host does"
+    return err == -EMSGSIZE ? "it sent a longer line than a correct host does"
                             : "it sent a line that is not a valid message";
 }
 
 /*
- * Wait up to @ms, and return whether this host must end, because of the supervisor or a signal.
- * Used only during waits for other hosts. At other times the daemon's loop reads both descriptors.
+ * Wait up to @ms, and return whether this host must end, because of a signal or because the
+ * supervisor has closed its connection. This is used only during waits for other hosts. At other
+ * times the daemon's loop reads both descriptors.
  */
 static bool ends_within(const struct coordinator *coord, int ms)
 {
@@ -277,7 +283,7 @@ static bool ends_within(const struct coordinator *coord, int ms)
 
 /*
  * Wait for the next message, like conn_wait(), for at most @left_ms. Errors: as conn_wait();
- * -ECANCELED, this host must end, and may_end is set.
+ * -ECANCELED, this host must end, and the wait may be cut short (may_end).
  */
 static int agent_wait(struct coordinator_agent *agent, struct json_object **message,
                       int64_t left_ms)
@@ -307,8 +313,8 @@ static bool message_take(struct coordinator_agent *agent, struct json_object *me
 }
 
 /*
- * Wait for the reply to call @number until @until_ms. Returns NULL if the host is lost or this host
- * must end; a reply that arrives after that is ignored.
+ * Wait for the reply to call @number until @until_ms. Returns NULL if the other host is lost, or if
+ * this host must end. If the reply arrives after that, it is ignored.
  */
 static struct json_object *agent_reply(struct coordinator_agent *agent, int64_t number,
                                        int64_t until_ms)
@@ -377,14 +383,15 @@ int64_t coordinator_call_begin(struct coordinator *coord, uint32_t only, const c
 struct call {
     const char *what;
     uint32_t only; /* the host to call; 0 for all */
-    int may_fail;  /* any other error makes a host lost; INT_MIN: no error makes it lost */
+    int may_fail;  /* a host that fails with another error is lost; INT_MIN: no error makes a
+                    * host lost */
     void (*each)(void *ctx, uint32_t host, struct json_object *reply);
     void *ctx;
 };
 
 /*
- * Make a call, release @with, and wait for all replies. A host whose error call->may_fail does not
- * allow is lost. Returns the first error.
+ * Make a call, release @with, and wait for all replies. If a host fails with an error other than
+ * call->may_fail, it is lost. Returns the first error.
  */
 static int call_all(struct coordinator *coord, const struct call *call, struct json_object *with)
 {
@@ -449,10 +456,10 @@ int coordinator_call_long(struct coordinator *coord, const char *what, struct js
     uint64_t call_ms = coord->config.call_ms, start_ms = coord->config.start_ms;
     int err;
 
-    /* an earlier long call was canceled, so do not wait again for the same hosts */
+    /* an earlier long call was canceled, so do not wait for the same hosts again */
     if (coord->ends)
         return json_object_put(with), -ECANCELED;
-    /* if the fabric must end already, this call is the last one and must not be canceled */
+    /* if the fabric must end already, do not cancel this call, because it is the last one */
     coord->may_end = !ends_within(coord, 0);
     if (coord->may_end && start_ms > call_ms)
         coord->config.call_ms = start_ms;
@@ -493,8 +500,8 @@ static int coordinator_make(struct coordinator *coord)
 }
 
 /*
- * Wait until this host's links carry segments. Errors: -ETIMEDOUT; -EPROTO, a host is refused or an
- * agent has failed; -ECANCELED.
+ * Wait until this host's links carry segments. Errors: -ETIMEDOUT; -EPROTO, a host belongs to
+ * another fabric or an agent has failed; -ECANCELED.
  */
 static int links_await(struct coordinator *coord, int64_t until_ms, char *why)
 {
@@ -539,7 +546,9 @@ static void take_why(void *ctx, uint32_t host, struct json_object *reply)
                  handshake->coord->config.name[host], HOSTS_WHY_BYTES / 2, why);
 }
 
-/* Wait until host @h reports that its links carry segments. @why: the reason if they do not. */
+/*
+ * Wait until host @h reports that its links carry segments. @why: gets the reason if they do not.
+ */
 static int host_await(struct coordinator *coord, uint32_t h, int64_t until_ms, char *why)
 {
     struct handshake handshake = {coord, why};

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * coordinator.h - one fabric on several hosts: how the coordinator controls the other hosts, the
- * agents (apps/cluster/hosts.h). Each host has a *replica*, a fabric of the whole network with the
- * devices of its own part only. A *call* is a message that a host executes and replies to.
+ * agents (apps/cluster/hosts.h). Each host has a *replica*: a fabric with the description of the
+ * whole network, but only with the devices of the host's own part. A *call* is a message that a
+ * host executes and replies to.
  */
 #ifndef APPS_CLUSTER_COORDINATOR_COORDINATOR_H
 #define APPS_CLUSTER_COORDINATOR_COORDINATOR_H
@@ -33,8 +34,8 @@ struct coordinator_piece {
 };
 
 /*
- * Events for the coordinator's daemon. Thread: the caller's, within coordinator_serve() and within
- * functions that wait for other hosts.
+ * Events for the coordinator's daemon. The functions are called in coordinator_serve() and in
+ * functions that wait for other hosts, in the thread of their caller.
  */
 struct coordinator_ops {
     /*
@@ -46,7 +47,7 @@ struct coordinator_ops {
     int (*connected)(void *ctx, int fd, struct coordinator_process *process, const char **why);
     /* The host is lost, and so are its processes: their connections have been closed. */
     void (*lost)(void *ctx, uint32_t host, const char *why);
-    /* A link of @host has lost its session. Each of the two hosts may report that. */
+    /* The session of a link of @host has ended. Each of the two hosts may report that. */
     void (*link_lost)(void *ctx, uint32_t host, const struct hosts_link *link);
     /* A lost host was restarted and waits for coordinator_admit(). */
     void (*back)(void *ctx, uint32_t host);
@@ -56,11 +57,15 @@ struct coordinator_ops {
     void (*refused)(void *ctx, uint32_t host, const char *why);
     /* A host that claims to be the connected host @host was rejected. Called once for each @why. */
     void (*duplicate)(void *ctx, uint32_t host, const char *why);
-    /* @host reports that the process at @node does not take its segments. @node is not checked. */
+    /*
+     * @host reports that the process at @node does not read its segments. The caller has not
+     * checked whether @node exists.
+     */
     void (*cut_off)(void *ctx, uint32_t host, uint32_t node);
     /*
      * sampled: a host has sent a piece of a sample. Return false if the piece is invalid; then the
-     * host is lost. sampled_all: all hosts that were asked for a sample have sent it, or are lost.
+     * host is lost. sampled_all: each host from which a sample was requested has sent it, or is
+     * lost.
      */
     bool (*sampled)(void *ctx, const struct coordinator_piece *piece);
     void (*sampled_all)(void *ctx, enum hosts_sample_kind of);
@@ -75,11 +80,14 @@ struct coordinator_config {
     const char *const *name; /* by host: its name; borrowed */
     uint64_t call_ms;  /* time limit of a call, after which the host is lost; UINT64_MAX: none */
     uint64_t start_ms; /* time limit of the start and of coordinator_call_long() */
-    /* if one of these is readable, the fabric must end, so long waits stop; or -1; borrowed */
+    /*
+     * if one of these is readable, the fabric must end, so long waits are canceled; -1: none;
+     * borrowed
+     */
     int signal_fd;
     int owner_fd;
     /*
-     * The functions of apps/cluster/links.h with these names, called with links_ctx; each may be
+     * Functions with the same names as in apps/cluster/links.h, called with links_ctx. Each may be
      * NULL. Without links_up, all links count as up. Without links_again, links_rejoin and
      * links_refused, lost hosts cannot rejoin.
      */
@@ -101,9 +109,10 @@ struct coordinator_config {
 
 /**
  * coordinator_open - connect to all other hosts, and return when each of them has replied to a
- * first call. Owns the sockets even on an error. Thread: as for all functions of this file, the
- * fabric's manager. Errors: -ENOMEM; -EMFILE; -ETIMEDOUT; -EPROTO, a host has another cluster file;
- * -EHOSTDOWN; -ECANCELED, signal_fd or owner_fd is readable; with one line in @error.
+ * first call. Owns the sockets in config->control, even on an error. Thread: the fabric's manager;
+ * this holds for all functions of this file. Errors: -ENOMEM; -EMFILE; -ETIMEDOUT; -EPROTO, a host
+ * has another cluster file; -EHOSTDOWN; -ECANCELED, signal_fd or owner_fd is readable; with one
+ * line in @error.
  */
 int coordinator_open(struct coordinator **ret, const struct coordinator_config *config, char *error,
                      size_t error_bytes);
@@ -124,8 +133,8 @@ int coordinator_fd(const struct coordinator *coord);
 void coordinator_serve(struct coordinator *coord);
 
 /**
- * coordinator_forward - call coordinator_serve(), and return how many bytes that the daemon has
- * written to remote processes still wait here for buffer space.
+ * coordinator_forward - call coordinator_serve(), and return how many bytes of the daemon's output
+ * to remote processes still wait here for buffer space.
  */
 size_t coordinator_forward(struct coordinator *coord);
 
@@ -134,24 +143,25 @@ const struct fabric_mirror *coordinator_mirror(struct coordinator *coord);
 
 /**
  * coordinator_totals_of - return the counters of @host's part (@host may be the coordinator).
- * *links receives the host's report on its links, which the caller releases; NULL if it has none.
- * Both are those of the last fabric_totals_read(). If the host was lost by then, the counters are
- * zero.
+ * *links gets the host's report on its links, which the caller releases; NULL if it has none.
+ * Counters and report are from the last call of fabric_totals_read(). If the host was already lost
+ * at that time, the counters are zero.
  */
 const struct fabric_totals *coordinator_totals_of(const struct coordinator *coord, uint32_t host,
                                                   struct json_object **links);
 
 /**
  * coordinator_inject - return the functions by which the coordinator's injector applies faults to
- * devices of other hosts. Valid as long as @coord.
+ * devices of other hosts. Valid as long as @coord exists.
  */
 struct inject_remote coordinator_inject(struct coordinator *coord);
 
 /**
  * coordinator_hits - fetch the *hits* of faults on other hosts (a hit is a segment or credit that a
- * fault has affected; emu/fault/log.h) since the last call, and pass each to @each with its time
- * converted to this host's clock. @counts: also fetch the number of hits of each fault. The
- * function `hits` of coordinator_inject() returns these numbers until the next call with @counts.
+ * fault has affected; emu/fault/log.h) since the last call, and call @each with each hit, whose
+ * time is converted to this host's clock. @counts: also fetch the number of hits of each fault.
+ * Until the next call with @counts, the function `hits` of coordinator_inject() returns these
+ * numbers.
  *
  * coordinator_hits_missed - return the number of hits that the other hosts could not log, as of the
  * last call of coordinator_hits().
@@ -162,14 +172,15 @@ uint64_t coordinator_hits_missed(struct coordinator *coord);
 
 /**
  * coordinator_sample_request - request a sample from each other host: the changes since its last
- * sample. Does not wait: the samples arrive through sampled(). A host that has not sent all of its
- * last sample gets no new request. Returns coordinator_sample_waits().
- * coordinator_sample_waits() - return whether a sample of a host has not arrived completely.
+ * sample. Does not wait: the samples arrive through sampled(). A host that has not completely sent
+ * its last sample gets no new request. Returns coordinator_sample_waits().
+ * coordinator_sample_waits() - return whether a requested sample of some host has not arrived
+ * completely.
  * coordinator_sample_is_complete() - return whether each connected host has sent a whole sample
  * since sampling began.
  * coordinator_sample_last() - request a sample and wait until every host has sent all of it.
  * coordinator_sample_end() - end sampling. The next request then gets all counters.
- * coordinator_sample_messages() - set the size from which finished messages are reported.
+ * coordinator_sample_messages() - set the minimum size of the finished messages that are reported.
  */
 bool coordinator_sample_request(struct coordinator *coord, enum hosts_sample_kind of);
 bool coordinator_sample_waits(const struct coordinator *coord, enum hosts_sample_kind of);
@@ -180,7 +191,7 @@ void coordinator_sample_messages(struct coordinator *coord, uint64_t from_bytes)
 
 /* Queries to all other hosts whose replies the daemon does not wait for. */
 enum coordinator_query_kind {
-    COORDINATOR_ANSWER, /* a query with an empty reply, which shows that the host still replies */
+    COORDINATOR_ANSWER, /* the reply is empty, and only shows that the host still replies */
     COORDINATOR_AUDIT,  /* fabric_audit_host() */
     COORDINATOR_QUERIES
 };
@@ -190,8 +201,9 @@ enum coordinator_query_kind {
  * query of that kind may be in progress. @sum: the coordinator's own audit, to which the audits of
  * the other hosts are added.
  * coordinator_query_wait_ms() - return 0 if every host has replied or is lost, else the time until
- * the deadline. Call it again at the deadline: it then drops the hosts that have not replied.
- * coordinator_query_error() - return the first error of a reply, or 0, when all have replied.
+ * the deadline. Call it again at the deadline: the hosts that have not replied by then are lost.
+ * coordinator_query_error() - return the first error of a reply, or 0. Call this when all hosts
+ * have replied.
  * coordinator_query_end() - ignore the replies that have not arrived yet.
  */
 void coordinator_query_answer(struct coordinator *coord);
@@ -201,8 +213,9 @@ int coordinator_query_error(const struct coordinator *coord, enum coordinator_qu
 void coordinator_query_end(struct coordinator *coord, enum coordinator_query_kind of);
 
 /**
- * coordinator_is_lost - return whether @host, above 0, is lost. coordinator_is_connected() - return
- * whether it is not lost and all of its links to hosts that are not lost carry segments.
+ * coordinator_is_lost - return whether @host, which is not 0, is lost.
+ * coordinator_is_connected() - return whether the host is not lost, and all its links to hosts that
+ * are not lost carry segments.
  */
 bool coordinator_is_lost(const struct coordinator *coord, uint32_t host);
 bool coordinator_is_connected(const struct coordinator *coord, uint32_t host);
@@ -218,8 +231,8 @@ int coordinator_admit(struct coordinator *coord, uint32_t host);
 void coordinator_expel(struct coordinator *coord, uint32_t host, const char *why);
 
 /**
- * coordinator_process_info - return the report of its host about @process. Valid until
- * coordinator_process_forget().
+ * coordinator_process_info - return what the process's host has reported about @process. Valid
+ * until coordinator_process_forget().
  */
 struct coordinator_process_info {
     uint32_t host;

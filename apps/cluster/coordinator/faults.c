@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * faults.c - the coordinator's calls to other hosts about faults: apply faults to their devices,
- * fetch hits, the state of cable ends, and unrecoverable drops. agent/faults.c executes them.
+ * faults.c - the coordinator's calls to other hosts about faults. They apply faults to the hosts'
+ * devices, and fetch hits, the state of cable ends, and unrecoverable drops. agent/faults.c
+ * executes them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +22,8 @@ static struct json_object *with_number(const char *name, uint64_t number)
 }
 
 /*
- * Find list @name of a reply, whose elements are taken @lot at a time. Returns its length, rounded
- * down to a multiple of @lot.
+ * Find list @name of a reply, which has entries of @lot elements each. Returns the length of the
+ * list, rounded down to a multiple of @lot.
  */
 static size_t numbers(struct json_object *reply, const char *name, size_t lot,
                       struct json_object **list)
@@ -177,7 +178,10 @@ void coordinator_hits(struct coordinator *coord, bool counts,
 
     coordinator_query_all(coord, "hits", with_number("counts", counts), take_hits, &take);
     for (uint32_t h = 1; h < coord->config.count; h++)
-        /* fetch the rest of a burst once; later hits wait for the next call of this function */
+        /*
+         * fetch the rest of a burst by one more call; the next call of this function fetches later
+         * hits
+         */
         if (take.more[h])
             coordinator_call(coord, h, "hits", with_number("counts", counts), take_hits, &take);
 }
@@ -194,8 +198,8 @@ uint64_t coordinator_hits_missed(struct coordinator *coord)
 /* --- calls of the fabric manager --------------------------------------------------------- */
 
 /*
- * State of a tested cable. A cable that connects two hosts is quiet only if both report an end, and
- * each has received as many entries as the other has sent.
+ * State of a tested cable. A cable that connects two hosts is quiet only if each host reports the
+ * state of its end, and has received as many entries as the other has sent.
  */
 struct pasts {
     uint32_t ends;
@@ -205,7 +209,7 @@ struct pasts {
 struct test_take {
     const struct fabric *fabric;
     struct fabric_test *tests;
-    struct pasts *pasts; /* by test; NULL if there is no memory: then no cable counts as quiet */
+    struct pasts *pasts; /* by test; NULL: there is no memory, so no cable counts as quiet */
     uint32_t count;
 };
 
@@ -293,7 +297,7 @@ struct scan_take {
     struct fabric_scan_result *seen;
 };
 
-/* Return whether @host has that end of @direction. A host may report only on its own devices. */
+/* Return whether that end of @direction is on @host. A host may report only on its own devices. */
 static bool has_end(const struct scan_take *take, uint32_t host, uint64_t direction, bool sends)
 {
     return direction < 2 * (uint64_t)fabric_cable_count(take->fabric) &&

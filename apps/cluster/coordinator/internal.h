@@ -20,8 +20,10 @@ struct coordinator_pending {
     /* by node: the bytes of struct emu_pending as hexadecimal digits (agent/queries.c); NULL if
        none */
     struct json_object *blocks;
-    int64_t next;               /* first node that the reply left out; 0 if it was complete */
-    uint64_t there_ns, here_ns; /* time of the report by the agent's clock, and by this host's */
+    int64_t next;               /* first node that did not fit into the reply; 0: the reply was
+                                 * complete */
+    uint64_t there_ns, here_ns; /* time of the report, by the agent's clock and by this host's
+                                 * clock */
 };
 
 /* Hits of faults on an agent's host (faults.c). */
@@ -30,7 +32,7 @@ struct coordinator_hits {
     /* by fault: packets lost on cables that went down, plus all hits of former incarnations */
     uint64_t *link_down;
     uint32_t link_down_slots;
-    uint64_t missed;      /* hits that the present incarnation could not log */
+    uint64_t missed;      /* hits that the current incarnation could not log */
     uint64_t past_missed; /* hits that former incarnations could not log */
 };
 #define COORDINATOR_FAULTS_MOST 131072 /* largest fault number accepted from a host */
@@ -38,12 +40,12 @@ struct coordinator_hits {
 struct coordinator_process {
     struct emu_list link; /* entry in agent->processes */
     struct coordinator_agent *host;
-    int64_t client; /* number that its host gave to this client */
+    int64_t client; /* number by which the agent refers to this process */
     struct conn conn;
     struct coordinator_process_info info;
     uint32_t events; /* epoll events for which conn is registered */
     size_t unacked;  /* bytes of text sent to the process that its host has not acknowledged yet */
-    bool mid;        /* the last piece sent to the process does not end a line */
+    bool mid;        /* the text sent to the process so far ends in the middle of a line */
     bool at_end;    /* the daemon has closed its socket; output that it has written is still sent */
     bool ended;     /* its connection to its own host has ended */
     bool forgotten; /* the daemon has freed its client */
@@ -58,7 +60,7 @@ struct coordinator_agent {
     bool lost;             /* the host is lost; its next incarnation may connect over conn */
     bool back;             /* a new incarnation has connected, and waits to be admitted */
     uint32_t incarnations; /* number of times that the host has rejoined */
-    /* why a host that claims to be this one was rejected last; "" if none was */
+    /* why the last host was rejected that claims to be this one; "": none was */
     char why[HOSTS_WHY_BYTES];
     struct emu_list processes;
     /* other messages that arrived while a call waited for its reply, as lines */
@@ -70,7 +72,7 @@ struct coordinator_agent {
     struct coordinator_sample {
         bool begun;        /* a request was sent since sampling began */
         bool complete;     /* a whole sample has arrived since sampling began */
-        uint32_t asked;    /* requests to which no piece has arrived yet */
+        uint32_t asked;    /* number of requests that no piece has answered yet */
         uint64_t asked_ns; /* emu_now_ns() when the first of these requests was sent */
         uint64_t pieces;   /* pieces of the current sample so far */
     } sample[HOSTS_SAMPLE_KINDS];
@@ -82,7 +84,7 @@ struct coordinator_agent {
  */
 struct coordinator_query {
     int64_t number;   /* number of the call that sent it; 0 before the first */
-    uint64_t waits;   /* bit per host: set if it has not replied and is not lost */
+    uint64_t waits;   /* bit per host: it has not replied yet, and is not lost */
     int64_t until_ms; /* deadline of the replies, by emu_now_ms() */
     int err;          /* first error of a reply */
 };
@@ -97,7 +99,8 @@ struct coordinator {
     struct coordinator_config config;
     struct fabric_mirror mirror;
     int epoll;
-    int kept_fd;   /* eventfd: kept messages, or output that waited for space, can be handled now */
+    int kept_fd;   /* eventfd: readable when kept messages, or output that waited for space, can
+                    * be handled */
     int64_t calls; /* number of the last call */
     bool may_end;  /* a wait for a reply ends when signal_fd or owner_fd is readable */
     bool ends;     /* a long call was canceled, so further long calls do not wait */
@@ -107,8 +110,10 @@ struct coordinator {
     int timer;                      /* timerfd: the next attempt to bring up lost links */
     uint64_t check_ms;              /* interval between attempts */
     int64_t check_at_ms; /* time of the next attempt by emu_now_ms(); 0 if none is planned */
-    /* by kind: number of ended samplings; requests and pieces carry this number, and a piece with
-       another number is ignored */
+    /*
+     * by kind: how often sampling has ended. Requests and pieces have this number, and a piece with
+     * an old number is ignored
+     */
     uint64_t sample_number[HOSTS_SAMPLE_KINDS];
     uint64_t from_bytes; /* finished messages with fewer bytes are not reported */
     uint8_t sample[HOSTS_SAMPLE_BYTES + HOSTS_SAMPLE_SLACK];
@@ -130,8 +135,8 @@ void coordinator_lose(struct coordinator_agent *agent, const char *why);
 void coordinator_send(struct coordinator_agent *agent, struct json_object *message);
 
 /**
- * coordinator_call - have all other hosts, or only host @only if it is not 0, execute call @what
- * with fields @with, which is released, and wait for all replies. Calls @each with each reply.
+ * coordinator_call - let all other hosts or, if @only is not 0, only host @only execute call @what
+ * with the fields @with, and wait for all replies. Releases @with. Calls @each with each reply.
  * Returns the first error, or 0.
  */
 int coordinator_call(struct coordinator *coord, uint32_t only, const char *what,
@@ -139,7 +144,7 @@ int coordinator_call(struct coordinator *coord, uint32_t only, const char *what,
                      void (*each)(void *ctx, uint32_t host, struct json_object *reply), void *ctx);
 
 /**
- * coordinator_do - as coordinator_call(), for a call that must succeed on each host or fail with
+ * coordinator_do - as coordinator_call(), for a call that must succeed on each host, or fail with
  * @may_fail, which means that there was nothing to do. A host that fails with another error is
  * lost.
  * coordinator_query_all() - send a query to every other host and wait for all replies. A healthy
@@ -153,16 +158,16 @@ void coordinator_query_all(struct coordinator *coord, const char *what, struct j
 
 /**
  * coordinator_notify - like coordinator_call(), but do not wait for the hosts. The hosts execute
- * notifications and calls in the order in which these were sent. A host on which @what fails
- * reports the error, and is lost.
+ * notifications and calls in the order in which these were sent. If @what fails on a host, the host
+ * reports the error, and is then lost.
  */
 void coordinator_notify(struct coordinator *coord, uint32_t only, const char *what,
                         struct json_object *with);
 
 /**
- * coordinator_call_long - make a call to all hosts for work that may take as long as the start of a
- * fabric (--bound start). Errors: as coordinator_call(); -ECANCELED, the fabric must end. In that
- * case the hosts that have not replied do not count as lost.
+ * coordinator_call_long - make a call to all hosts that may take as long as the start of a fabric
+ * (--bound start). Errors: as coordinator_call(); -ECANCELED, the fabric must end. In that case the
+ * hosts that have not replied do not count as lost.
  */
 int coordinator_call_long(struct coordinator *coord, const char *what, struct json_object *with,
                           void (*each)(void *ctx, uint32_t host, struct json_object *reply),
@@ -178,13 +183,13 @@ int64_t coordinator_call_begin(struct coordinator *coord, uint32_t only, const c
  */
 int coordinator_error_of(struct json_object *message, int64_t unsaid);
 
-/* Return the time by emu_now_ms() that is @ms from now. */
+/* Return the time @ms from now, by emu_now_ms(). */
 int64_t coordinator_deadline_ms(uint64_t ms);
 
 /*
- * Save the text of @message for the next coordinator_serve(), and release @message. Returns false,
- * and does not save it, if there is no memory, or if more text is already kept than a correct host
- * sends during a call (HOSTS_KEPT_BYTES).
+ * Save the text of @message for the next coordinator_serve(), and release @message. Returns false
+ * and does not save it if there is no memory. The same happens if more text is already kept than a
+ * correct host sends during a call (HOSTS_KEPT_BYTES).
  */
 bool coordinator_defer(struct coordinator_agent *agent, struct json_object *message);
 void hosts_forget_kept(struct coordinator_agent *agent);
@@ -195,7 +200,7 @@ void hosts_forget_kept(struct coordinator_agent *agent);
  */
 const char *hosts_line_why(int err);
 
-/* Return whether @what is the data of one of @events. */
+/* Return whether one of @events has @what in its field data. */
 bool coordinator_is_among(const void *what, const struct epoll_event *events, int count);
 
 /* --- rejoin.c --- */
@@ -205,10 +210,13 @@ static_assert(HOSTS_MAX == 64, "sets of hosts have one bit per host");
 /* Create the timer for attempts to bring up lost links. Errors: -errno. */
 int coordinator_rejoin_open(struct coordinator *coord);
 
-/* Note that hosts @a and @b have lost a link. @b TOPO_NONE: @a has lost all its links. */
+/*
+ * Record that hosts @a and @b have lost a link or, if @b is TOPO_NONE, that @a has lost all its
+ * links.
+ */
 void coordinator_link_lost(struct coordinator *coord, uint32_t a, uint32_t b);
 
-/* If possible, open a control channel for the next incarnation of a lost host. */
+/* Open a control channel for the next incarnation of a lost host, if possible. */
 void coordinator_await(struct coordinator_agent *agent);
 
 /* Read the control channel of a lost host, where its next incarnation connects. */
@@ -232,8 +240,8 @@ void coordinator_message_of_client(struct coordinator_agent *agent, int64_t clie
                                    struct json_object *message);
 
 /*
- * Serve the processes of the agent that have an event in @events, and those that waited for space
- * in the control channel.
+ * Serve the agent's processes for which there is an event in @events, and the processes that waited
+ * for space in the control channel.
  */
 void coordinator_processes_serve(struct coordinator_agent *agent, const struct epoll_event *events,
                                  int count);
@@ -243,7 +251,7 @@ void coordinator_processes_serve(struct coordinator_agent *agent, const struct e
 /* Handle a reply that may belong to a query. Other replies are ignored. */
 void coordinator_message_of_query(struct coordinator_agent *agent, struct json_object *message);
 
-/* Let no query wait for a host that is lost. */
+/* The host is lost: let no query wait for its reply. */
 void coordinator_query_lost(struct coordinator_agent *agent);
 
 /*
@@ -264,8 +272,8 @@ uint32_t coordinator_view_stalls(void *ctx, uint64_t now_ns, struct fabric_stall
                                  uint32_t max);
 
 /*
- * Drop the pending operations of the former process at @node, which has detached, or which another
- * process is about to replace.
+ * Forget the pending operations of the process at @node, because it has detached, or because
+ * another process is about to replace it.
  */
 void coordinator_view_forget(struct coordinator *coord, uint32_t host, uint32_t node);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mirror.c - struct fabric_mirror: repeats the changes of the coordinator's fabric on the replicas
- * of the other hosts, and collects the counters of those hosts. views.c and faults.c have its other
- * functions.
+ * mirror.c - functions of struct fabric_mirror, which repeat the changes of the coordinator's
+ * fabric on the replicas of the other hosts, and collect the counters of these hosts. Its other
+ * functions are in views.c and faults.c.
  */
 #include <errno.h>
 #include <math.h>
@@ -52,7 +52,7 @@ static int mirror_group(void *ctx, const struct fabric_group_call *group)
 
 static void mirror_leave(void *ctx, uint32_t group, uint32_t node)
 {
-    /* -ENOENT: the host had no memory for this group, so it has nothing to leave */
+    /* -ENOENT: the host had no memory for this group, so no node can leave it there */
     coordinator_do(ctx, 0, "leave", json_add_number(of_node(node), "group", group), -ENOENT);
 }
 
@@ -139,7 +139,7 @@ static void mirror_totals(void *ctx, struct fabric_totals *sum)
 
 struct comms {
     struct fabric_comm *sum;
-    /* by host: number of the first pair that it has not sent yet; 0 when it has sent all */
+    /* by host: number of the first pair that the host has not sent yet; 0: it has sent all pairs */
     int64_t next[HOSTS_MAX];
 };
 
@@ -153,7 +153,7 @@ static void add_comm(void *ctx, uint32_t host, struct json_object *reply)
 }
 
 /*
- * Fetch the pairs for which the first reply had no space. Accept only as many replies as
+ * Fetch the pairs for which the first reply had no space. Accept at most as many replies as
  * FABRIC_PAIRS_MOST pairs need.
  */
 static void rest_of_comm(struct coordinator *coord, uint32_t h, struct comms *comms)

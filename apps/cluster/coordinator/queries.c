@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * queries.c - queries to all other hosts. The coordinator serves clients while a query is in
- * progress. It waits only for the audit at the fabric's end.
+ * progress. The only exception is the audit at the fabric's end, for which it waits.
  *
- * A host that does not reply before the deadline is lost, as with a call. A host executes no calls
- * during an audit, so the deadline of a call is then at least the deadline of the audit.
+ * As with a call, a host that does not reply before the deadline is lost. A host executes no calls
+ * during an audit. Therefore a call during an audit gets a deadline that is not earlier than the
+ * audit's.
  */
 #include <limits.h>
 #include <string.h>
@@ -26,8 +27,8 @@ static void line_set(const struct coordinator_audits *audits, uint32_t i, const 
 }
 
 /*
- * Return the number of findings of a host. It is at least the number of lines that the host has
- * sent, so that a wrong count of one host does not hide the findings of others.
+ * Return the number of findings of a host: the number that it reports, but at least the number of
+ * lines that it has sent. So a wrong number from one host does not hide the findings of others.
  */
 static uint32_t found_by(struct json_object *audit, size_t lines)
 {
@@ -60,7 +61,10 @@ static void audit_take(void *ctx, uint32_t host, struct json_object *reply)
     sum->paused_ns = paused_ns > sum->paused_ns ? paused_ns : sum->paused_ns;
 }
 
-/* Begin the sum with the coordinator's own audit, and put its host name before its lines. */
+/*
+ * Begin the sum with the coordinator's own audit. Prefix each of its lines with the coordinator's
+ * host name.
+ */
 static void audits_begin(struct coordinator_audits *audits, struct coordinator *coord,
                          struct fabric_audit *sum)
 {

@@ -3,14 +3,14 @@
  * rejoin.c - lets lost hosts connect again, and brings up lost links between hosts.
  *
  * When a host is lost, the coordinator opens another control channel to it, for the next
- * incarnation of its session. If "here" arrives on that channel, a new process has sent it, because
- * the lost process never opens another channel.
+ * incarnation of its session. If the message "here" arrives on that channel, it comes from a new
+ * process, because the lost process never opens another channel.
  *
  * A session that has ended begins again, as the next *incarnation* of the session. A link between
  * two hosts comes up again when both have allowed it within one incarnation. Therefore the
  * coordinator calls both hosts repeatedly while the link is down, and each replies whether its end
- * carries segments. If a reply concerns an incarnation that has ended since then, the other host
- * does not report that its end carries segments.
+ * carries segments. A reply may be about an incarnation that has ended in the meantime. Then the
+ * other host replies that its end does not carry segments.
  */
 #include <errno.h>
 #include <string.h>
@@ -20,7 +20,7 @@
 #include "apps/cluster/coordinator/internal.h"
 #include "emu/util/now.h"
 
-/* interval before the first attempt after a change: a host or link was lost or has come back */
+/* time before the first attempt after a change (a host or link was lost or has come back) */
 #define ATTEMPT_FIRST_MS 20
 #define ATTEMPT_LAST_MS  1000 /* the interval is doubled up to this value while nothing changes */
 
@@ -84,7 +84,9 @@ static void take_up(void *ctx, uint32_t host, struct json_object *reply)
     *(bool *)ctx = emu_json_number(reply, "up", 0) != 0;
 }
 
-/* Let host @a bring up its links to @b. Returns whether, as @a reports, all carry segments. */
+/*
+ * Let host @a bring up its links to @b. Returns whether @a reports that all of them carry segments.
+ */
 static bool end_comes_up(struct coordinator *coord, uint32_t a, uint32_t b)
 {
     struct coordinator_config *config = &coord->config;
@@ -126,7 +128,7 @@ void coordinator_await(struct coordinator_agent *agent)
     int fd = config->links_again ? config->links_again(config->links_ctx, agent->number) : -1;
 
     if (fd < 0)
-        return; /* the next attempt tries again */
+        return; /* the next attempt calls this host again */
     conn_open(&agent->conn, fd, CONN_REPLY_MAX);
     hosts_limit(&agent->conn, config->fabric, HOSTS_AGENT_CONTAINERS);
     agent->events = 0;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * samples.c - requests samples from the other hosts: counters for the telemetry, and finished
- * operations of processes for the timeline. A *sample* contains the changes since the last one. An
- * agent sends it in pieces, one for each request. agent/sample.c is the other side.
+ * operations of processes for the timeline. A *sample* contains the changes since the previous
+ * sample. An agent sends it in pieces, and each piece answers one request. agent/sample.c is the
+ * other side.
  *
  * Only coordinator_sample_last() waits for samples. A host gets the request for its next sample
  * only after it has sent the last sample completely, so that a slow host has at most one sample in
@@ -16,7 +17,7 @@
 #include "apps/timeline/agent.h"
 #include "emu/util/now.h"
 
-/* Build a request for the next piece of a sample, or for the first. */
+/* Build a request for the first or the next piece of a sample. */
 static struct json_object *request_build(struct coordinator_agent *agent, enum hosts_sample_kind of)
 {
     struct json_object *with = json_add_number(json_object_new_object(), "of", of);

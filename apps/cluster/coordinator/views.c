@@ -16,8 +16,9 @@
 #include "emu/hostif/pending.h"
 #include "emu/util/now.h"
 
-#define PENDING_OLD_NS  500000000u
-#define NODE_NAME_BYTES 12 /* a node's number in decimal, as the name of its block */
+#define PENDING_OLD_NS 500000000u
+/* size of a node's number in decimal, which is the name of its block of pending operations */
+#define NODE_NAME_BYTES 12
 
 /* --- pending operations --------------------------------------------------------------- */
 

@@ -252,7 +252,8 @@ class MpirunTest(FabemuCase):
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertEqual(report["outside"]["processes"], 2)
                 self.assertRegex(report["outside"]["why"], "with pml ob1 instead of cm")
-                self.assertEqual(done.stderr.count("MPI messages do not pass the fabric: "), 1)
+                self.assertEqual(
+                    done.stderr.count("MPI messages do not pass through the fabric: "), 1)
                 self.assertIn("\n  outside      MPI messages of 2 processes ", done.stderr)
                 self.assertEqual("OMPI_MCA_pml=ob1, which you" in done.stderr, bool(env))
 

@@ -26,7 +26,7 @@ static struct traffic_slot *find(struct traffic_pending *pending, uint32_t src, 
     return &pending->slot[at];
 }
 
-/* Free a slot. Move entries into the hole if searches would otherwise no longer find them. */
+/* Free a slot. Move later entries into it that a search would no longer find otherwise. */
 static void slot_free(struct traffic_pending *pending, struct traffic_slot *slot)
 {
     uint32_t hole = (uint32_t)(slot - pending->slot);

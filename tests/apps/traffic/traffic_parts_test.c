@@ -296,7 +296,7 @@ static void traffic_pattern_parse__reads_files(void)
     strcpy(text + 3 + 4093, "\n2\n"); /* 4094 characters and a newline: they fit */
     SENDS(file_with(text), 1, 2, NO);
     strcpy(text + 3 + 4093, "-\n2\n");
-    CU_ASSERT(refuses(file_with(text), 4, "line 2: it is too long"));
+    CU_ASSERT(refuses(file_with(text), 4, "line 2: the line is too long"));
     unlink(file_with("") + 5);
 }
 

@@ -295,7 +295,7 @@ static void goal_player__names_operations_that_cannot_end(void)
           "rank 0: send of 9000 bytes to 1 tag 0 never matched (line 3); rank 1: recv of 1 bytes "
           "from any tag 3 never matched (line 6)");
     fails("num_ranks 2\nrank 0 {\nsend 8b to 1\n}\nrank 1 {\n}", -EPROTO,
-          "messages have no receive: rank 0: send of 8 bytes to 1 tag 0 never received (line 3)");
+          "messages were not received: rank 0: send of 8 bytes to 1 tag 0 never received (line 3)");
     fails("num_ranks 2\nrank 0 {\nsend 8b to 1\n}\nrank 1 {\nrecv 7b from 0\n}", -EINVAL,
           "rank 1: recv of 7 bytes from 0 tag 0 (line 6) has matched a message that is longer");
     fails("num_ranks 1\nrank 0 {\ncalc 4000000000000000\ncalc 4000000000000000\n}", -EINVAL,

@@ -30,8 +30,8 @@ static_assert(FABRIC_COMBINING_MAX == SWITCH_COMBINING_MAX, "a switch can list e
 
 #define FABRIC_GROUP_BUFS (1u << 22) /* buffers for partial results of groups: 1 GB of addresses */
 /*
- * Number of generations: of addresses with the same slot. One less than possible, so that no
- * address is UINT32_MAX.
+ * Number of generations, which is the number of addresses with the same slot. It is one less than
+ * possible, so that no address is UINT32_MAX.
  */
 #define FABRIC_GENERATIONS (EMU_GROUP_WIDE / FABRIC_GROUPS_MAX - 1)
 

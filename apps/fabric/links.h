@@ -20,12 +20,11 @@ struct emu_faults;
 
 /* A cable of the network: two links, one for each direction. */
 struct fabric_cable {
-    struct topo_at
-        /*
-         * first end. It is at a switch; if both ends are, it has the lower switch number or, at the
-         * same switch, the lower port
-         */
-        at;
+    /*
+     * first end. It is at a switch; if both ends are, it has the lower switch number or, at the
+     * same switch, the lower port
+     */
+    struct topo_at at;
     uint8_t kind; /* kind of the second end: TOPO_END_NODE or TOPO_END_SWITCH */
     union {
         struct topo_at peer; /* second end at a switch */

@@ -3,8 +3,9 @@
  * component.c - the component that Open MPI loads: parameters, attaching and detaching.
  *
  * Open MPI finds it through OMPI_MCA_mca_base_component_path=DIR:SYSTEM_DEFAULT, so only jobs that
- * use a fabric load it. A rank of such a job that cannot attach, or has no socket, publishes that
- * it is on no fabric, so its peers run the collectives with it over messages (join.c).
+ * use a fabric load it. If a rank of such a job cannot attach, or has no socket, it publishes that
+ * it is on no fabric. Its peers then run the collectives in which it takes part over messages
+ * (join.c).
  */
 #include "coll_fabemu.h"
 
@@ -17,15 +18,16 @@
 
 /* priorities of Open MPI's components: self 75, inter 40, han 35, tuned 30, basic and libnbc 10 */
 #define PRIORITY   90
-#define WIDE_BYTES 16384u /* a quarter of a narrow window; not a multiple of a segment's payload */
+#define WIDE_BYTES 16384u /* about a quarter of the payload of a narrow window */
 
 static int component_register(void);
 static int component_open(void);
 static int component_close(void);
 
 /*
- * Notify the fabric if messages do not use the fabric. By now Open MPI has chosen its transport for
- * messages. If it has chosen our libfabric provider, the provider holds a reference to @fab, too.
+ * Notify the fabric if messages do not use the fabric. Call it when Open MPI has chosen its
+ * transport for messages. If it has chosen our libfabric provider, the provider has a reference to
+ * @fab, too.
  */
 static void check_messages(struct fabemu *fab)
 {
@@ -43,7 +45,9 @@ static void check_messages(struct fabemu *fab)
                  "Open MPI sends them with pml %s instead of cm; see OMPI_MCA_pml, mpirun's --mca "
                  "pml, and Open MPI's parameter files",
                  pml);
-    /* this fails only if the fabric has ended, and then the library ends this process */
+    /*
+     * ignore an error: it means that the fabric has ended, and then the library ends this process
+     */
     fabemu_outside(fab, why);
 }
 
@@ -127,7 +131,7 @@ static int component_open(void)
     coll_fabemu_requests_begin();
     me->loaded = true;
     if (path && *path)
-        err = fabemu_attach(&me->fab, path); /* else me->fab stays NULL */
+        err = fabemu_attach(&me->fab, path); /* on an error, me->fab stays NULL */
     if (err) {
         const char *why = fabemu_error();
 

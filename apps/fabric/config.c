@@ -256,19 +256,20 @@ static int check_hosts(const struct fabric_config *config, char *error, size_t e
         return 0;
     if (hosts->count > TOPO_HOSTS_MAX || hosts->self >= hosts->count)
         return fail(-EINVAL, error, error_bytes,
-                    "host %u of %u is not possible: the limit is %d hosts, counted from 0",
+                    "host %u of %u is not possible: hosts are counted from 0, and the limit is %d",
                     hosts->self, hosts->count, TOPO_HOSTS_MAX);
     for (uint32_t s = 0; s < config->graph->switches; s++)
         if (hosts->of[s] >= hosts->count)
-            return fail(-EINVAL, error, error_bytes, "switch %u is on host %u of only %u hosts", s,
-                        hosts->of[s], hosts->count);
+            return fail(-EINVAL, error, error_bytes,
+                        "switch %u is on host %u, but there are only %u hosts", s, hosts->of[s],
+                        hosts->count);
     if (!fabric_own_switches(config))
         return fail(-EINVAL, error, error_bytes, "host %u has no switch", hosts->self);
     if (!hosts->ops && fabric_crossings(config, TOPO_NONE))
         return fail(-EINVAL, error, error_bytes, "cables to other hosts need host links");
     if (config->clock == EMU_CLOCK_VIRTUAL && hosts->count > 1 && !config->local_nodes)
         return fail(-EINVAL, error, error_bytes,
-                    "processes can be in simulated time on one host only");
+                    "programs in simulated time need a fabric on one host");
     if (config->clock == EMU_CLOCK_VIRTUAL && hosts->count > 1 &&
         (!hosts->ops || !hosts->ops->agree))
         return fail(-EINVAL, error, error_bytes,

@@ -93,12 +93,12 @@ static int component_register(void)
     param("priority", "Priority of the fabemu collective component", MCA_BASE_VAR_TYPE_INT,
           &me->priority);
     me->enable = true;
-    param_register(
-        "enable",
-        "Run collectives in the fabric. When off, they are only counted and run over "
-        "messages. MPI_T may change it for communicators that are created later; it must "
-        "be the same on all their members",
-        MCA_BASE_VAR_TYPE_BOOL, MCA_BASE_VAR_FLAG_SETTABLE, MCA_BASE_VAR_SCOPE_GROUP, &me->enable);
+    param_register("enable",
+                   "Run collectives in the fabric. When off, collectives run over messages, and "
+                   "are only counted. MPI_T may change this parameter for communicators that are "
+                   "created later; all their members must have the same value",
+                   MCA_BASE_VAR_TYPE_BOOL, MCA_BASE_VAR_FLAG_SETTABLE, MCA_BASE_VAR_SCOPE_GROUP,
+                   &me->enable);
     me->step_aside = true;
     param("step_aside",
           "Run collectives over messages at the sizes and numbers of ranks at which messages were "
@@ -112,8 +112,8 @@ static int component_register(void)
           MCA_BASE_VAR_TYPE_SIZE_T, &me->wide_bytes);
     me->socket = NULL;
     param("socket",
-          "Control socket of the fabric; unset: $FABEMU_SOCKET. (mpirun carries MCA parameters to "
-          "other hosts, but not the environment.)",
+          "Control socket of the fabric; default: $FABEMU_SOCKET. (mpirun passes MCA parameters on "
+          "to other hosts, but not the environment.)",
           MCA_BASE_VAR_TYPE_STRING, &me->socket);
     return OMPI_SUCCESS;
 }

@@ -51,7 +51,7 @@ static struct fabemu_group *open_group(mca_coll_fabemu_module_t *module, ompi_co
         (void)ompi_mpi_abort(comm, MPI_ERR_OTHER); /* else the other ranks would wait forever */
     }
     opal_output_verbose(1, ompi_coll_base_framework.framework_output,
-                        "coll:fabemu: no group for %s of %d: %s (%s)", comm->c_name,
+                        "coll:fabemu: no group for %s of %d members: %s (%s)", comm->c_name,
                         ompi_comm_size(comm), fabemu_error(), strerror(-err));
     return NULL;
 }

@@ -154,7 +154,8 @@ static int store_edges(struct goal_build *build)
     }
     for (uint32_t i = 0, sum = goal->edges; i <= ops; i++) {
         sum += goal->edge_first[first + i];
-        goal->edge_first[first + i] = sum; /* the end of its edges, for now */
+        /* for now the end of the operation's edges; the loop below turns it into their beginning */
+        goal->edge_first[first + i] = sum;
     }
     for (uint32_t i = build->needs; i-- > 0;)
         goal->edge[--goal->edge_first[first + need[i].on / 2]] = 2 * (first + need[i].op) +

@@ -27,7 +27,7 @@ static bool matches(const struct goal_node *node, const struct goal_op *recv, ui
            (recv->tag == GOAL_ANY || recv->tag == send_of(node, message)->tag);
 }
 
-/* Count the message of item @ref, which is now in memory. */
+/* Record the latency of the message of item @ref, which is now in memory. */
 static void measure(struct goal_node *node, uint32_t ref)
 {
     traffic_stats_latency(&node->worker->latency,

@@ -116,10 +116,7 @@ static void plan_binomial(struct traffic_member *member, uint32_t rank)
             add_step(member, STEP_SEND, rank + (1u << r), SLOT_DOWN);
 }
 
-/*
- * Plan a tree. With a radix, the children of rank i are the ranks radix * i + 1 to radix * i +
- * radix.
- */
+/* Plan a tree in which the children of rank i are the ranks radix * i + 1 to radix * i + radix. */
 static void plan_tree(struct traffic_member *member, uint32_t rank)
 {
     uint64_t radix = member->all->plan.radix, first = radix * rank + 1;

@@ -81,7 +81,7 @@ static const struct {
     {"num_ranks 1\nrank 0 {\nl1: foo}", "'foo}', where there should be send, recv or calc"},
     {"num_ranks 1\nrank 0 {\nl1: rank}", "'rank}', where there should be send, recv or calc"},
     {"num_ranks 1\nrank 0 {\nl1 requires 3}", "'3}', where there should be a label"},
-    {"num_ranks 1\nrank 0 {\ncalc 1\nl1 requires l1}", "no operation with the label 'l1'; a dep"},
+    {"num_ranks 1\nrank 0 {\ncalc 1\nl1 requires l1}", "no operation with the label 'l1'; depe"},
     {"num_ranks 1\nrank 0 {\nx: calc 1\nx: calc 2}", "line 4: the label 'x' exists already, in l"},
     {"num_ranks 1\nrank 0 {\ncalc}", "'}', where there should be a time in ns, a decimal number"},
     {"num_ranks 1\nrank 0 {\ncalc 5000000000000000}", "a time in ns from 0 to 4611686018427387"},

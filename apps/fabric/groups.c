@@ -194,8 +194,7 @@ static int group_reserve(struct fabric *fabric, struct fabric_group *group, char
     exhausted = fabric_combine_exhausted(fabric, tree);
     if (exhausted)
         return fail(-ENOSPC, error, error_bytes,
-                    "no combine state is left in switch %u: a fault has exhausted them",
-                    exhausted->sw);
+                    "a fault makes switch %u refuse combine states to new groups", exhausted->sw);
     if (fabric_combine_is_out(fabric, tree))
         return fail(-ENOSPC, error, error_bytes,
                     "in every possible tree of the group, a combine unit is out of service");

@@ -26,14 +26,17 @@ struct comm_row {
     uint32_t count;
 };
 
-/* Counters that were saved from the host interfaces of detached processes, and all reports. */
+/*
+ * Counters of detached processes, saved from their host interfaces; and the reports of all
+ * processes.
+ */
 struct fabric_comm_past {
     struct fabric_comm_memory memory;
     struct fabric_comm_cell cell[EMU_COMM_WHERES][EMU_COMM_KINDS][EMU_COMM_SIZES];
     struct comm_row *row; /* by node */
     uint32_t pairs;
     uint64_t more_messages, more_bytes;
-    struct fabric_finished_at *at; /* by node: position in its reports */
+    struct fabric_finished_at *at; /* by node: number of its next report to read */
     uint64_t *passed;              /* by node: segments sent and delivered at the last reading */
     struct comm_samples samples;
 };
@@ -66,7 +69,7 @@ static void memory_add(struct fabric_comm_memory *to, const struct emu_comm_shar
     to->last = emu_comm_trap(from);
 }
 
-/* Return the first node from @node on to which the process has sent, or hostif->nodes if none. */
+/* Return the first node, not before @node, to which the process has sent; hostif->nodes: none. */
 static uint32_t peer_next(const struct emu_hostif *hostif, uint32_t node)
 {
     const _Atomic uint64_t *sent = emu_hostif_peers(hostif->shared, hostif->nodes);
@@ -202,8 +205,9 @@ static void reports_read(struct fabric *fabric, struct fabric_comm_past *past, u
 }
 
 /*
- * Skips nodes without new segments, which saves 30 us a second with 256 idle nodes. At most one
- * report of such a node stays unread until its next segment; the ring has space for it.
+ * Skips nodes that have sent and received no segments since the last call. This saves 30 us a
+ * second with 256 idle nodes. At most one report of such a node stays unread until its next
+ * segment, and the ring of reports has space for it.
  */
 void fabric_comm_tick(struct fabric *fabric)
 {
@@ -246,7 +250,8 @@ static int pairs_read(const struct fabric *fabric, const struct fabric_comm_past
     for (uint32_t n = 0; n < nodes; n++)
         capacity += past->row[n].count + peers_count(fabric->hostif[n]);
     if (capacity > FABRIC_PAIRS_MOST)
-        capacity = FABRIC_PAIRS_MOST; /* past_add() never saves more pairs of detached processes */
+        /* past_add() saves at most this many pairs of detached processes */
+        capacity = FABRIC_PAIRS_MOST;
     ret->pair = malloc((capacity ? capacity : 1) * sizeof *ret->pair);
     if (!ret->pair)
         return -ENOMEM;
@@ -306,7 +311,8 @@ void fabric_comm_free(struct fabric_comm *comm)
 /* --- collectives that all members have reported ------------------------------------- */
 
 #define SAMPLES_LEAST 4096u
-#define SAMPLES_MORE  65536u /* maximum number of unsettled reports; each node adds SAMPLES_NODES */
+/* maximum number of reports in comm_samples.entry, plus SAMPLES_NODES for each node */
+#define SAMPLES_MORE  65536u
 #define SAMPLES_NODES 256u
 #define SAMPLES_BITS  31u /* limit of emu_finished.report_bits, which a process may forge */
 
@@ -350,7 +356,9 @@ struct arrivals {
     uint64_t root_ns; /* when the root arrived, if there is one */
 };
 
-/* In the functions below, a *run* is the @count successive reports of one collective. */
+/*
+ * In the functions below, @run is the part of the array with the @count reports of one collective.
+ */
 static struct arrivals arrivals_of(const struct comm_sample *run, uint32_t count)
 {
     struct arrivals ret = {0};
@@ -421,7 +429,7 @@ static bool run_is_complete(const struct comm_sample *run, uint32_t count)
         if (run[i].one.members != count || run[i].one.kind != run->one.kind ||
             run[i].one.bytes != run->one.bytes)
             return false;
-    return count < UINT16_MAX; /* .members is UINT16_MAX for that many members or more */
+    return count < UINT16_MAX; /* .members is UINT16_MAX if there are at least as many members */
 }
 
 void comm_samples_settle(struct comm_samples *samples)
@@ -458,7 +466,10 @@ static bool samples_reserve(struct comm_samples *samples)
         return true;
     if (samples->capacity >= samples->most) {
         comm_samples_settle(samples);
-        /* Drop all if many are left; otherwise every few reports would cause a sort. */
+        /*
+         * If many are left, drop all of them, or a few new reports would already cause the next
+         * sort.
+         */
         if (samples->count > samples->capacity / 2) {
             samples->unreported += samples->count;
             samples->count = 0;

@@ -4,13 +4,13 @@
  * and messages by pair of nodes. Processes count in their host interfaces (emu/hostif/comm.h). The
  * fabric saves the counts of a process when it detaches.
  *
- * Pairs of nodes are stored sparsely: only for nodes between which messages were sent. At most
- * FABRIC_PAIRS_MOST pairs are kept for processes that have ended. If the pairs of a process would
- * exceed this, all its messages are counted in one sum.
+ * Only pairs of nodes between which messages were sent are stored. At most FABRIC_PAIRS_MOST pairs
+ * are kept for processes that have ended. If the pairs of a process would exceed this, all its
+ * messages are counted in one sum.
  *
- * Thread: manager. The coordinator of several hosts adds the statistics of all hosts. Only the
- * times of sampled collectives with members on several hosts are missing, because no host gets all
- * of their reports.
+ * Thread: manager. The coordinator of several hosts adds up the statistics of all hosts. These lack
+ * only the times of sampled collectives whose members are on several hosts, because no host gets
+ * all of their reports.
  */
 #ifndef APPS_FABRIC_COMM_H
 #define APPS_FABRIC_COMM_H
@@ -21,11 +21,16 @@
 
 /* Sums over the collectives that were sampled at random and reported by all of their members. */
 struct fabric_comm_sum {
-    uint64_t calls;    /* sampled calls, one for each member of a collective */
-    double weight;     /* calls that the sampled ones represent; the next two sums are over these */
-    double wait_ns;    /* from a member's call until the last member that it waits for arrived */
-    double network_ns; /* from that arrival until the member's call returned */
-    uint64_t wait_most_ns, network_most_ns; /* maximum of one call */
+    uint64_t calls; /* sampled calls, one for each member of a collective */
+    /*
+     * estimated number of all calls, of which the sampled ones are a part; the next two sums are
+     * over all calls
+     */
+    double weight;
+    /* from a member's call until the last of the members that it waits for arrived */
+    double wait_ns;
+    double network_ns;                      /* from that arrival until the member's call returned */
+    uint64_t wait_most_ns, network_most_ns; /* longest times of a single call */
 };
 
 /** comm_count_of - round a sum, and limit it to 2^63, because reports may be forged. Pure. */
@@ -43,15 +48,19 @@ struct comm_sample {
 /* Reports of sampled collectives, and the sums over the collectives that are complete. */
 struct comm_samples {
     struct comm_sample *entry; /* reports of collectives that other members may still report */
-    uint32_t count, capacity;  /* elements of `entry`: used, allocated */
+    uint32_t count, capacity;  /* number of elements of `entry`: used, allocated */
     uint32_t most;             /* limit of `capacity` */
-    /* reports that no sum includes: reports of other members came too late or never, the process
-       overwrote the report before it was read, or there was no memory */
+    /*
+     * number of reports that no sum includes. Reasons: reports of other members came too late or
+     * never; the process overwrote the report before it was read; or there was no memory
+     */
     uint64_t unreported;
     struct fabric_comm_sum sum[EMU_COMM_KINDS][EMU_COMM_SIZES];
 };
 
-/** comm_samples_open - set the limit of reports for @nodes nodes. @samples has been zeroed. */
+/**
+ * comm_samples_open - set the limit of reports for @nodes nodes. The caller has zeroed @samples.
+ */
 void comm_samples_open(struct comm_samples *samples, uint32_t nodes);
 void comm_samples_free(struct comm_samples *samples);
 
@@ -100,12 +109,15 @@ int fabric_comm_read(struct fabric *fabric, struct fabric_comm *ret);
 void fabric_comm_free(struct fabric_comm *comm);
 
 /**
- * fabric_comm_tick - read the processes' reports. Call about once a second, or processes overwrite
- * reports that were not read.
+ * fabric_comm_tick - read the processes' reports. Call it about once a second, or else processes
+ * overwrite reports that were not read.
  */
 void fabric_comm_tick(struct fabric *fabric);
 
-/** fabric_comm_leaves - save counters and reports of @node before its host interface is freed. */
+/**
+ * fabric_comm_leaves - save counters and reports of @node. Call it before its host interface is
+ * freed.
+ */
 void fabric_comm_leaves(struct fabric *fabric, uint32_t node);
 
 /** fabric_comm_stop - free all saved counters and reports. */

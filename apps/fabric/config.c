@@ -23,10 +23,10 @@
 #define RAW_SLOTS_LEAST   4u                  /* slots of a crosspoint */
 
 /*
- * Return the number of workers that suits the cores of this host. A quarter of the cores steps the
- * fabric; the others are for the processes that use it. In simulated time there are no such
- * processes, and all cores step the fabric. But each worker then needs enough switches, so that the
- * work of a window of simulated time takes longer than the barrier at the window's end.
+ * Return the number of workers that suits the cores of this host. A quarter of the cores is for
+ * workers, and the others are for the processes that use the fabric. In simulated time there are no
+ * such processes, and all cores are for workers. But then each worker needs enough switches, so
+ * that its work in a window of simulated time takes longer than the barrier at the window's end.
  */
 static uint32_t auto_workers(const struct fabric_config *config)
 {
@@ -62,7 +62,7 @@ uint64_t fabric_bufs(const struct fabric_config *config, uint32_t workers)
     uint32_t switches = fabric_own_switches(config);
     uint64_t bufs = (uint64_t)(workers + 1) * (3 * EMU_POOL_CHAIN + EMU_POOL_LATE);
 
-    /* entries on crossings and in the host links at both of their ends */
+    /* entries on cables to other hosts, and in the host links at both ends of these cables */
     bufs += (uint64_t)fabric_crossings(config, TOPO_NONE) * 2 * fabric_crossing_segments(config);
     for (uint32_t n = 0; fabric_has_engines(config) && n < graph->nodes; n++)
         if (fabric_has_node(config, n))
@@ -89,11 +89,11 @@ static struct emu_profile profile_raw(const struct fabric_config *config, uint32
 }
 
 /*
- * Return the slots of a crosspoint on clock raw, which are also the credits of a cable. With more
- * slots fewer segments wait for a credit, which makes uniform traffic 1.3 times as fast, as long as
- * the rings of all cables fit into a processor's inner caches. With link-level retry a cable has
- * more rings, so fewer slots are used. Large switches also get fewer slots, because the number of
- * their crosspoints is the square of the number of their ports.
+ * Return the number of slots of a crosspoint on clock raw, which is also the number of credits of a
+ * cable. With more slots fewer segments wait for a credit. This makes uniform traffic 1.3 times as
+ * fast, as long as the rings of all cables fit into a processor's inner caches. With link-level
+ * retry a cable has more rings, so fewer slots are used. Large switches also get fewer slots,
+ * because the number of their crosspoints is the square of the number of their ports.
  */
 static uint32_t raw_slots(const struct fabric_config *config)
 {
@@ -118,7 +118,7 @@ struct emu_profile fabric_profile_on(const struct fabric_config *config)
     return profile_raw(config, slots ? slots : raw_slots(config));
 }
 
-/* Return the limit of the memory of outboxes (emu/dev/outbox.h): one per direction of a cable. */
+/* Return the memory of all outboxes (emu/dev/outbox.h): at most one per direction of a cable. */
 static uint64_t outbox_bytes(const struct topo_graph *graph)
 {
     uint64_t directions = 0;
@@ -133,7 +133,8 @@ void fabric_bytes(const struct fabric_config *config, struct fabric_bytes *ret)
 {
     const struct topo_graph *graph = config->graph;
     struct emu_profile profile = fabric_profile_on(config);
-    uint64_t buf = sizeof(uint16_t) + 2 * sizeof(uint32_t); /* bytes per buffer, less payload */
+    /* bytes per buffer, without the payload */
+    uint64_t buf = sizeof(uint16_t) + 2 * sizeof(uint32_t);
     uint64_t nodes = graph->nodes * (sizeof(struct emu_hostif *) + sizeof(struct engine *));
 
     ret->per_switch = switch_bytes(fabric_switch_ports(config), &profile) +
@@ -235,7 +236,7 @@ static int check_engines(const struct fabric_config *config, char *error, size_t
     return 0;
 }
 
-/* Check that host interfaces, if any, can have as many credits as the profile gives them. */
+/* Check that host interfaces, if there are any, can have as many credits as the profile says. */
 static int check_credits(const struct fabric_config *config, const struct emu_profile *profile,
                          char *error, size_t error_bytes)
 {
@@ -255,19 +256,20 @@ static int check_hosts(const struct fabric_config *config, char *error, size_t e
         return 0;
     if (hosts->count > TOPO_HOSTS_MAX || hosts->self >= hosts->count)
         return fail(-EINVAL, error, error_bytes,
-                    "host %u of %u is not possible: the limit is %d hosts, counted from 0",
+                    "host %u of %u is not possible: hosts are counted from 0, and the limit is %d",
                     hosts->self, hosts->count, TOPO_HOSTS_MAX);
     for (uint32_t s = 0; s < config->graph->switches; s++)
         if (hosts->of[s] >= hosts->count)
-            return fail(-EINVAL, error, error_bytes, "switch %u is on host %u of only %u hosts", s,
-                        hosts->of[s], hosts->count);
+            return fail(-EINVAL, error, error_bytes,
+                        "switch %u is on host %u, but there are only %u hosts", s, hosts->of[s],
+                        hosts->count);
     if (!fabric_own_switches(config))
         return fail(-EINVAL, error, error_bytes, "host %u has no switch", hosts->self);
     if (!hosts->ops && fabric_crossings(config, TOPO_NONE))
         return fail(-EINVAL, error, error_bytes, "cables to other hosts need host links");
     if (config->clock == EMU_CLOCK_VIRTUAL && hosts->count > 1 && !config->local_nodes)
         return fail(-EINVAL, error, error_bytes,
-                    "processes can be in simulated time on one host only");
+                    "programs in simulated time need a fabric on one host");
     if (config->clock == EMU_CLOCK_VIRTUAL && hosts->count > 1 &&
         (!hosts->ops || !hosts->ops->agree))
         return fail(-EINVAL, error, error_bytes,

@@ -110,7 +110,10 @@ static uint32_t node_posted(const struct fabric *fabric, uint32_t node)
     return hostif ? ring_holds(&hostif->shared->up_tail, &hostif->shared->up_head) : 0;
 }
 
-/* Sample the direction from a node: at its adapter's link or, without engines, at its switch. */
+/*
+ * Sample the direction from a node to its switch. With engines, sample the sending end at the
+ * node's engine; without, the receiving end at the switch.
+ */
 static bool direction_of_node(const struct fabric *fabric, const struct fabric_cable *cable,
                               struct fabric_direction_sample *ret)
 {
@@ -170,7 +173,7 @@ bool fabric_sample_node(const struct fabric *fabric, uint32_t node, struct fabri
     if (!fabric_has_node(&fabric->config, node))
         return false;
     host = fabric_host(fabric, node);
-    /* drops may exceed segments, because segments are counted only at the end of a burst */
+    /* this may exceed the count of segments, which is updated only at the end of a burst */
     uint64_t dropped = emu_count_read(&host.tx->counts.dropped);
     uint64_t segments = emu_count_read(&host.tx->counts.segments);
     *ret = (struct fabric_node_sample){
@@ -200,7 +203,10 @@ static uint64_t last_simulated_ns(void)
     return EMU_LAST_PS / 1000u;
 }
 
-/* Read the new entries of a ring. Start at the first one if the node has another process now. */
+/*
+ * Read the new entries of a ring. If the node has another process than at the last call, start at
+ * its first entry.
+ */
 static uint32_t read_ring(const struct fabric *fabric, uint32_t node,
                           struct emu_finished_shared *ring, struct fabric_finished_at *at,
                           struct emu_finished *ret, uint64_t *missed)
@@ -273,7 +279,10 @@ static void totals_add_links(struct fabric_totals *to, struct engine *engine, ui
         to->credit_stalls += emu_count_read(&engine_tx(engine, i)->counts.stalls);
 }
 
-/* @hosts: the engine's node is inside the fabric, so that no host interface counts for it. */
+/*
+ * @hosts: also add the segments of the node, which is inside the fabric, so that no host interface
+ * counts them.
+ */
 static void totals_add_engine(struct fabric_totals *to, struct engine *engine, bool hosts)
 {
     const struct engine_counts *counts = engine_counts(engine);
@@ -291,7 +300,10 @@ static void totals_add_engine(struct fabric_totals *to, struct engine *engine, b
     }
 }
 
-/* @hosts: the switch's nodes are inside the fabric, so that no host interfaces count for them. */
+/*
+ * @hosts: also add the segments of the switch's nodes, which are inside the fabric, so that no host
+ * interfaces count them.
+ */
 static void totals_add_switch(struct fabric_totals *to, struct switch_dev *sw, uint32_t ports,
                               bool hosts, const struct topo_end *end)
 {

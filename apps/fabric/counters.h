@@ -61,15 +61,16 @@ struct fabric_node_sample {
 };
 
 enum fabric_counter_kind {
-    FABRIC_GROWS,              /* a count since the start */
-    FABRIC_GROWS_AT_BOTH_ENDS, /* a count since the start, summed over the hosts of both ends */
-    FABRIC_LEVEL,              /* a current number, which may decrease */
+    FABRIC_GROWS, /* a count since the start */
+    /* a count since the start: the sum of the counts at both ends of the direction */
+    FABRIC_GROWS_AT_BOTH_ENDS,
+    FABRIC_LEVEL, /* a current number, which may decrease */
 };
 
 struct fabric_counter {
     const char *name;
     enum fabric_counter_kind kind;
-    const char *help; /* help text of the metric; NULL: metrics.c names and describes it */
+    const char *help; /* help text of the metric; NULL: metrics.c has its name and help text */
 };
 
 /* The counters of one kind of part, in the order of counters.def. */
@@ -83,7 +84,7 @@ extern const struct fabric_counters fabric_direction_counters;
 extern const struct fabric_counters fabric_switch_counters;
 extern const struct fabric_counters fabric_node_counters;
 
-#define FABRIC_COUNTERS_MOST 16 /* limit of the counters of one part */
+#define FABRIC_COUNTERS_MOST 16 /* limit of the number of counters of one part */
 
 /** fabric_counters_add - add a sample, @value, to @sum; both are in the order of @counters. */
 void fabric_counters_add(const struct fabric_counters *counters, uint64_t *sum,

@@ -77,7 +77,10 @@ static void windows_stop(struct fabric *fabric)
     emu_windows_destroy(fabric->drive.windows);
 }
 
-/* Workers stand still between two advances, so holding and releasing them is not necessary. */
+/*
+ * Do nothing. No worker runs between two calls of fabric_advance(), so the workers need not be
+ * held.
+ */
 static void windows_still(struct fabric *fabric)
 {
     (void)fabric;
@@ -273,7 +276,7 @@ void fabric_clock_start(struct fabric *fabric)
                                        .origin_ns = emu_now_ns() - (start_ps - rebased_ps) / 1000u};
 }
 
-/* Cables are rebased by the devices at their ends, but host interfaces are rebased here. */
+/* The devices at the ends of a cable rebase the cable. Host interfaces are rebased here. */
 void fabric_clock_rebase(struct fabric *fabric, uint64_t by_ps)
 {
     const struct topo_graph *graph = fabric->config.graph;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * drops.c - find unrecoverable drops: segments that overran a buffer, partial results that were
- * found damaged, and entries that wait for a combine unit which does nothing.
+ * found damaged, and entries that wait for a combine unit that does nothing.
  *
  * Without acknowledgments the receivers would wait forever for dropped segments. So the manager
  * scans the devices for such *losses*, and queues them until fabric_drop_take() takes them. Devices
@@ -19,7 +19,10 @@
 #include "emu/retry/intake.h"
 #include "emu/util/now.h"
 
-/* Reuse the space of losses that were taken, if these are at least half of the array. */
+/*
+ * Reuse the space of losses that were taken from the queue, if these fill at least half of the
+ * array.
+ */
 static void drops_settle(struct fabric_drops *drops)
 {
     if (drops->taken < drops->count / 2)
@@ -51,7 +54,7 @@ static bool drop_reserve(struct fabric_drops *drops, uint32_t more)
     return true;
 }
 
-/* Return whether the queue is full; scans then leave further losses in the devices. */
+/* Return whether the queue is full. If so, scans leave further losses in the devices. */
 static bool drops_are_many(const struct fabric_drops *drops)
 {
     return drops->count - drops->taken >= FABRIC_DROPS_MOST;
@@ -65,9 +68,9 @@ static bool is_same_pair(const struct fabric_drop *a, const struct fabric_drop *
 }
 
 /*
- * Queue a loss. The segments between two processes may use several cables, and be lost on each of
- * them. So a further loss between the same two processes is only counted in the entry of the first,
- * if `recent` still has that entry; otherwise the loss gets another entry.
+ * Queue a loss. The segments between two processes may use several cables, and may be lost on each
+ * of them. So a further loss between the same two processes is only counted in the entry of the
+ * first loss, if `recent` still refers to that entry. Otherwise it gets an entry of its own.
  */
 static void drop_add(struct fabric *fabric, const struct fabric_drop *drop)
 {
@@ -88,7 +91,10 @@ static void drop_add(struct fabric *fabric, const struct fabric_drop *drop)
     drops->at[drops->count++].found_ns = emu_now_ns();
 }
 
-/* Return whether the nodes and switches of a loss exist, and @host has the device that found it. */
+/*
+ * Return whether the nodes and switches of a loss exist, and whether the device that found it is on
+ * @host.
+ */
 static bool loss_is_sane(const struct fabric *fabric, uint32_t host, const struct fabric_drop *drop)
 {
     const struct topo_graph *graph = fabric->config.graph;
@@ -137,14 +143,17 @@ static void group_fails(struct fabric *fabric, struct fabric_group *group,
 
 /* --- segments that overran a buffer --------------------------------------------------- */
 
-/* The direction of a cable whose receiving end was overrun. */
+/* A direction of a cable, at the receiving end of which segments overran the buffer. */
 struct overrun {
     struct fabric *fabric;
     uint32_t cable;
     bool out;
 };
 
-/* Complete the incarnation of which a header has only the lowest byte, @low. 0: @low is wrong. */
+/*
+ * Return the incarnation of a node's process, of which a header contains only the lowest byte,
+ * @low. 0: no incarnation matches @low.
+ */
 static uint64_t incarnation_with_low_byte(const struct fabric *fabric, uint32_t node, uint8_t low)
 {
     uint64_t word = node < fabric->config.graph->nodes ? fabric->incarnation[node] : 0;
@@ -245,10 +254,10 @@ static void switch_damaged(struct fabric *fabric, uint32_t sw)
 /* --- packets of nodes that left -------------------------------------------------------- */
 
 /*
- * Queue the failure of a group if the adapter of a node that has left it gave up a packet. A member
- * may leave, or its process may end, as soon as it has posted its contribution. If its adapter
- * gives up the contribution later, no process there gets an error. The waiting members do not
- * notice either: they probe only the nodes that are still members.
+ * Queue the failure of a group if a node has left the group, and the node's adapter gave up a
+ * packet. A member may leave, or its process may end, as soon as it has posted its contribution. If
+ * its adapter gives up the contribution later, no process there gets an error. The waiting members
+ * do not notice either: they probe only the nodes that are still members.
  */
 static void group_scan_left_nodes(struct fabric *fabric, struct fabric_group *group)
 {
@@ -278,7 +287,10 @@ static uint64_t nodes_given_up(const struct fabric *fabric)
     return sum;
 }
 
-/* Does nothing if, since the last scan, no adapter gave up a packet and no node left a group. */
+/*
+ * Look for such failures in all groups, if since the last scan an adapter gave up a packet or a
+ * node left a group.
+ */
 static void scan_left_nodes(struct fabric *fabric)
 {
     struct fabric_drops *drops = &fabric->drops;
@@ -312,8 +324,8 @@ static bool tree_has(const struct topo_tree *tree, uint32_t sw)
  * Take the units of a switch out of service. From now on entries for them are dropped. Groups whose
  * tree includes the switch move to another tree if they are idle and there is such a tree;
  * otherwise they fail. With unit engines all of them fail. On several hosts all of them fail, too,
- * because no host can see whether a group is idle on all others; unit_settles() marks them as
- * failed when the coordinator takes the loss.
+ * because no host can see whether a group is idle on all others. There, unit_settles() marks the
+ * groups as failed when the coordinator takes the loss.
  */
 static void unit_out(struct fabric *fabric, uint32_t sw, uint64_t now_ps)
 {
@@ -340,8 +352,8 @@ static void unit_out(struct fabric *fabric, uint32_t sw, uint64_t now_ps)
 }
 
 /*
- * Return whether the units of a switch have taken nothing for @bound_ps while contributions waited.
- * The time counts from the first scan that found a contribution waiting.
+ * Return whether contributions have waited for the units of a switch for @bound_ps, while the units
+ * took none. The time counts from the first scan that found a contribution waiting.
  */
 static bool unit_is_stuck(struct fabric *fabric, uint32_t sw, uint64_t now_ps, uint64_t bound_ps)
 {
@@ -483,7 +495,10 @@ static bool drop_settles(struct fabric *fabric, const struct fabric_drop *drop)
     }
 }
 
-/* Move the first loss of a group or a unit to the front, before those of pairs of processes. */
+/*
+ * Move the first loss that concerns a group or a unit to the front of the queue. Losses of pairs of
+ * processes come later.
+ */
 static void urgent_first(struct fabric_drops *drops)
 {
     struct fabric_drop *first = &drops->at[drops->taken], *at = first, urgent;

@@ -5,11 +5,11 @@
  * *unit engine*. This is an addition to QsNet III, which combines in its adapters.
  *
  * A unit engine is a link engine without a process, on a port of its own. It receives contributions
- * as packets, combines them, and sends the result as a packet, which it retransmits until the
- * packet is acknowledged. So between switches nothing is lost or counted twice. A group combines in
- * the tree of the unit engines of its switches; without unit engines, in a tree of its members'
- * adapters (engine/tree.c). As destinations, unit engines are numbered after the nodes. Source:
- * output-queued routers §2 (a unit is attached to an output and feeds back into an input).
+ * as packets, combines them, and sends the result as a packet. It retransmits this packet until it
+ * gets an acknowledgment. So no contribution is lost between switches or counted twice. A group
+ * combines in the tree of the unit engines of its switches; without unit engines, in a tree of its
+ * members' adapters (engine/tree.c). As destinations, unit engines are numbered after the nodes.
+ * Source: output-queued routers §2 (a unit is attached to an output and feeds back into an input).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -116,7 +116,10 @@ uint32_t fabric_engine_numbers(const struct fabric_config *config)
     return config->graph->nodes + (fabric_has_units(config) ? config->graph->switches : 0);
 }
 
-/* Set the number of the unit engine that each port of switch @s leads to. */
+/*
+ * For each port of switch @s, set the number of the unit engine of the switch to which the port
+ * leads.
+ */
 static void unit_neighbours(const struct fabric *fabric, uint32_t s)
 {
     const struct topo_graph *graph = fabric->config.graph;

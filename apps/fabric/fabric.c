@@ -125,7 +125,7 @@ static int fabric_plug_node(struct fabric *fabric, uint32_t n)
     return emu_link_hostif(host.tx, host.rx, host.dev, host.port, host.credits, host.profile);
 }
 
-/* Join one direction of a cable between switches of this host, without link-level retry. */
+/* Join one direction of a cable that has no link-level retry, between two switches of this host. */
 static int fabric_plug_cable(const struct fabric *fabric, struct switch_dev *sw, uint32_t port,
                              struct switch_dev *far, uint8_t far_port)
 {
@@ -261,7 +261,7 @@ static int build_failed(const struct fabric_config *config, int err, char *error
     if (err == -EAGAIN || err == -EMFILE)
         return fail(err, error, error_bytes,
                     "cannot start %u threads: %s; use --threads N with a smaller N, or raise the "
-                    "limit of %s",
+                    "limit on %s",
                     fabric_worker_count(config), strerror(-err), limit);
     return fail(err, error, error_bytes, "cannot build the fabric: %s; try a smaller --topo%s",
                 strerror(-err), err == -ENOMEM ? ", or raise the limit of memory (ulimit -v)" : "");

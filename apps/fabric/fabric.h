@@ -40,10 +40,11 @@ struct fabric_node_ops {
     void *ctx;
 };
 
-#define FABRIC_THREADS_AUTO   0u         /* a number chosen for the cores of this host */
+/* let the fabric choose a number for the cores of this host */
+#define FABRIC_THREADS_AUTO   0u
 #define FABRIC_THREADS_DEVICE UINT32_MAX /* one thread per switch */
-#define FABRIC_GROUPS_MAX     65536      /* groups at a time */
-#define FABRIC_COMBINING_MAX  1024       /* groups at a time that can combine */
+#define FABRIC_GROUPS_MAX     65536      /* limit of groups that exist at the same time */
+#define FABRIC_COMBINING_MAX  1024       /* limit of groups among them that can combine */
 
 struct fabric_config {
     char name[64];                  /* name of the fabric; part of its control socket's path */
@@ -64,16 +65,19 @@ struct fabric_config {
     const struct fabric_hosts *hosts;          /* borrowed; NULL: there are no other hosts */
     /* fault rates of both directions of every cable with virtual channels; NULL: no faults */
     const struct emu_fault_rates *faults;
-    bool link_rates;    /* cables have the rates of the network's file: topo_end.rate */
+    /*
+     * cables have the rates that the network's file gives (topo_end.rate), not that of the profile
+     */
+    bool link_rates;
     uint64_t start_ps;  /* clock real: time at the start; tests start just before the time wraps */
     uint32_t first;     /* start of free-running numbers: 0, except in tests (docs/NUMBERS.md) */
     bool start_stopped; /* start no threads; the caller steps each fabric_worker() itself */
 };
 
 /**
- * fabric_check_config - check that network, clock, profile and nodes fit each other. fabric_start()
- * calls it first. Errors, with one line in @error: -EINVAL; -EFBIG, a host interface exceeds the
- * limit on file sizes.
+ * fabric_check_config - check that network, clock, profile and nodes can be used together.
+ * fabric_start() calls it first. Errors, with one line in @error: -EINVAL; -EFBIG, a host interface
+ * exceeds the limit on file sizes.
  */
 int fabric_check_config(const struct fabric_config *config, char *error, size_t error_bytes);
 
@@ -92,19 +96,20 @@ void fabric_stop(struct fabric *fabric);
 /* The properties of an attached process. The caller passes the descriptors on and closes them. */
 struct fabric_attachment {
     uint32_t node;
-    uint64_t incarnation;      /* numbers the processes of the node, from 1 */
+    uint64_t incarnation;      /* number of this process among the processes of the node, from 1 */
     struct emu_hostif_fds fds; /* descriptors of its host interface, which only this process gets */
 };
 
 /**
- * fabric_expect - clock virtual: let time begin when @processes are attached, which the job of an
- * attached process consists of. No effect once it has begun, and on other clocks.
+ * fabric_expect - clock virtual: let time begin when @processes processes are attached. The job of
+ * an attached process has this many processes. No effect if time has begun, or on other clocks.
  */
 void fabric_expect(struct fabric *fabric, uint32_t processes);
 
 /**
- * fabric_set_pid - clock virtual: @node is attached to process @pid. If that process sleeps outside
- * the fabric, simulated time goes on (emu/hostif/simtime.h). No effect on other clocks.
+ * fabric_set_pid - clock virtual: record that process @pid is attached to @node. While that process
+ * sleeps outside the fabric, simulated time continues (emu/hostif/simtime.h). No effect on other
+ * clocks.
  */
 void fabric_set_pid(struct fabric *fabric, uint32_t node, pid_t pid);
 
@@ -121,17 +126,17 @@ uint64_t fabric_reached_ps(const struct fabric *fabric);
 uint64_t fabric_outside_ns(const struct fabric *fabric, uint32_t node);
 
 /**
- * fabric_process_ps - return the time of the clock by which processes report times: the host's
- * monotonic clock, or on clock virtual the simulated time. fabric_process_ns() - the same in ns.
- * Thread: any.
+ * fabric_process_ps - return the time of the clock that processes use in their reports. It is the
+ * host's monotonic clock or, on clock virtual, the simulated time. fabric_process_ns() - the same
+ * in ns. Thread: any.
  */
 uint64_t fabric_process_ps(const struct fabric *fabric);
 uint64_t fabric_process_ns(const struct fabric *fabric);
 
 /**
  * fabric_set_alarm - clock virtual with processes: stop simulated time at @at_ps, and then write to
- * eventfd @fd, which is borrowed. Time goes on after a later alarm has been set. EMU_NEVER: no
- * alarm. Time does not advance to the alarm while no process is attached.
+ * eventfd @fd, which is borrowed. Time continues when a later alarm is set. EMU_NEVER: no alarm.
+ * Time does not advance to the alarm while no process is attached.
  */
 void fabric_set_alarm(struct fabric *fabric, uint64_t at_ps, int fd);
 
@@ -140,21 +145,21 @@ void fabric_attachment_close(const struct fabric_attachment *attachment);
 
 /**
  * fabric_attach - give a node on this host to a process.
- * @want: the requested node; if it is taken, or @want is negative, the process gets any free node.
- * Errors: -EXDEV, the node is on another host; -ENOSPC, all nodes here are taken; -ENOMEM; -EMFILE;
- * -EFBIG, the host interface exceeds the limit on file sizes (ignore SIGXFSZ); -EDQUOT, the limit
- * of epoll watches.
+ * @want: the requested node. If it is taken, or if @want is negative, the process gets any free
+ * node. Errors: -EXDEV, the node is on another host; -ENOSPC, all nodes here are taken; -ENOMEM;
+ * -EMFILE; -EFBIG, the host interface exceeds the limit on file sizes (ignore SIGXFSZ); -EDQUOT,
+ * the limit of epoll watches.
  */
 int fabric_attach(struct fabric *fabric, int64_t want, struct fabric_attachment *ret);
 
 /**
- * fabric_detach - take the node back at the request of its process, which no longer reads shared
- * multicast buffers (emu_hostif_nic_leave). The fabric drops and counts segments in flight to the
- * node, and segments that the process has posted and the fabric has not taken. When this returns,
- * all attached processes can see that this process has detached. The node also leaves all of its
- * groups; on several hosts the coordinator does this for all hosts (fabric_node_leave()).
- * fabric_detach_dead() - detach a process that has not requested it. That process may still run and
- * read shared multicast buffers.
+ * fabric_detach - detach a process from its node at its own request. The process no longer reads
+ * shared multicast buffers (emu_hostif_nic_leave). Two kinds of segments are dropped and counted:
+ * those in flight to the node, and those that the process has posted but the fabric has not taken
+ * yet. When this returns, all attached processes can see that this process has detached. The node
+ * also leaves all of its groups; on several hosts the coordinator does this for all hosts
+ * (fabric_node_leave()). fabric_detach_dead() - detach a process that has not requested it. That
+ * process may still run and read shared multicast buffers.
  */
 void fabric_detach(struct fabric *fabric, uint32_t node);
 void fabric_detach_dead(struct fabric *fabric, uint32_t node);
@@ -167,40 +172,42 @@ void fabric_detach_dead(struct fabric *fabric, uint32_t node);
 void fabric_set_tclass(struct fabric *fabric, uint32_t node, uint8_t tclass);
 
 /**
- * fabric_group_create - plan a tree for a group that can combine, and put its tables into the
- * switches. @group: receives the group's collective address.
- * Errors: -EINVAL, the members are not 2 or more distinct nodes, or a unit engine cannot take
- * contributions from enough ports; -EHOSTUNREACH, no tree is possible without the links that are
- * out; -ENOSPC, no address, combine state or buffer is left; -ENOTSUP, the profile has
- * buffers=input or no pool slots; -ENOMEM. Writes one line to @error.
+ * fabric_group_create - create a group that can combine: plan its tree, and publish its tables in
+ * the switches. @group: receives the group's collective address. Errors: -EINVAL, the members are
+ * not 2 or more distinct nodes, or a unit engine cannot take contributions from enough ports;
+ * -EHOSTUNREACH, no tree is possible with the links that are in use; -ENOSPC, no address, combine
+ * state or buffer is left; -ENOTSUP, the profile has buffers=input or no pool slots; -ENOMEM.
+ * Writes one line to @error.
  */
 int fabric_group_create(struct fabric *fabric, const uint32_t *nodes, uint32_t count,
                         uint32_t *group, char *error, size_t error_bytes);
 
 /**
- * fabric_group_create_wide - fabric_group_create() with a wide window (emu/packet/seg.h), for
- * operations of many segments. Also returns -ENOSPC if groups with a narrow window would be left
- * with less than half of a switch's combine states, or of the buffers.
+ * fabric_group_create_wide - like fabric_group_create(), but with a wide window (emu/packet/seg.h),
+ * for operations of many segments. Also returns -ENOSPC if groups with a narrow window would be
+ * left with less than half of a switch's combine states, or of the buffers.
  */
 int fabric_group_create_wide(struct fabric *fabric, const uint32_t *nodes, uint32_t count,
                              uint32_t *group, char *error, size_t error_bytes);
 
 /**
- * fabric_multicast_create - fabric_group_create() for a group that can only multicast. It needs no
- * combine states.
- * @sources: upper limit of members that send to the group; packets of further members are dropped.
+ * fabric_multicast_create - like fabric_group_create(), but for a group that can only multicast.
+ * Such a group needs no combine states.
+ * @sources: maximum number of members that send to the group; packets of further members are
+ * dropped.
  */
 int fabric_multicast_create(struct fabric *fabric, const uint32_t *nodes, uint32_t count,
                             uint32_t sources, uint32_t *group, char *error, size_t error_bytes);
 
 /**
- * fabric_groups_left - return an upper limit of the further groups of these nodes that can combine.
+ * fabric_groups_left - return how many more groups of these nodes that can combine are possible at
+ * most.
  */
 uint32_t fabric_groups_left(const struct fabric *fabric, const uint32_t *nodes, uint32_t count);
 
 /**
- * fabric_group_leave - remove member @node from a group, and the group with its last member.
- * Errors: -ENOENT, no such group, or the node is not a member of it.
+ * fabric_group_leave - remove member @node from a group. If it was the last member, remove the
+ * group. Errors: -ENOENT, no such group, or the node is not a member of it.
  */
 int fabric_group_leave(struct fabric *fabric, uint32_t group, uint32_t node);
 
@@ -213,9 +220,9 @@ uint32_t fabric_node_groups(const struct fabric *fabric, uint32_t node, uint32_t
 
 /**
  * fabric_pause - hold all workers: return when each has stopped between two passes over its
- * devices. fabric_resume() - let them continue. On clock virtual the workers stand still between
- * two advances, and these functions do nothing. Holding a worker costs two wake-ups, so do many
- * changes under one hold. Calls nest. Thread: manager.
+ * devices. fabric_resume() - let them continue. On clock virtual these functions do nothing,
+ * because no worker runs between two calls of fabric_advance(). Holding a worker costs two
+ * wake-ups, so make many changes during one hold. Calls nest. Thread: manager.
  */
 void fabric_pause(struct fabric *fabric);
 void fabric_resume(struct fabric *fabric);
@@ -231,7 +238,7 @@ bool fabric_is_virtual(const struct fabric *fabric);
 /** fabric_now_ps - the time of clock real; 0 on other clocks. */
 uint64_t fabric_now_ps(const struct fabric *fabric);
 
-/** fabric_has_time - return whether the clock models times on the wire. Clock raw does not. */
+/** fabric_has_time - return whether segments take time on the wire. On clock raw they do not. */
 bool fabric_has_time(const struct fabric *fabric);
 
 /**
@@ -247,12 +254,15 @@ uint64_t fabric_starved_ns(const struct fabric *fabric);
 /**
  * fabric_tick - do the periodic work of the manager; call it about once a second. It cuts off
  * processes that have read too few of their segments for config->bounds.cut_off_ms, reads the
- * processes' reports, and rebases clock real when that is due. Cuts off at most @max processes and
- * writes their nodes. Returns how many these are.
+ * reports of processes, and rebases clock real when necessary. It cuts off at most @max processes,
+ * writes their nodes to @nodes, and returns their number.
  */
 uint32_t fabric_tick(struct fabric *fabric, uint32_t *nodes, uint32_t max);
 
-/* With acknowledgments: the counters of link engines (nic/engine/counts.def), summed over all. */
+/*
+ * With acknowledgments: each counter of link engines (nic/engine/counts.def), summed over all
+ * engines.
+ */
 struct fabric_transport {
 #define REPORTED(name) uint64_t name;
 #include "nic/engine/counts.def"
@@ -264,14 +274,17 @@ struct fabric_totals {
 #define DROP(name, text)                  uint64_t dropped_##name;
 #define KEPT(name)                        uint64_t name;
 #include "apps/fabric/counters.def"
-    struct fabric_transport transport; /* not_in_group is part of the total dropped_groups_over */
-    struct switch_retries retries;     /* overrun is part of the total dropped_overrun */
+    /* its counter not_in_group is included in the total dropped_groups_over */
+    struct fabric_transport transport;
+    /* its counter overrun is included in the total dropped_overrun */
+    struct switch_retries retries;
     /* collectives that processes ran in the network; by enum fabemu_coll */
     uint64_t in_network[EMU_HOSTIF_COLLS];
     /* collectives that ran in the processes instead; by enum fabemu_coll and enum fabemu_why */
     uint64_t elsewhere[EMU_HOSTIF_COLLS][EMU_HOSTIF_REASONS];
-    double real_time_factor; /* clock real: emulated / actual transit time; other clocks: 1 */
-    uint64_t worst_lag_ns;   /* clock real: greatest lateness of an event */
+    /* clock real: emulated transit time divided by actual transit time; other clocks: 1 */
+    double real_time_factor;
+    uint64_t worst_lag_ns; /* clock real: greatest lateness of an event */
     /* clock virtual, which has one host: */
     uint64_t last_post_ns; /* when a process posted its last operation */
     uint64_t digest;       /* of all these calls, in the order of each process, and their times */
@@ -290,10 +303,10 @@ void fabric_totals_read(struct fabric *fabric, struct fabric_totals *ret);
 void fabric_totals_here(const struct fabric *fabric, struct fabric_totals *ret);
 
 /**
- * fabric_full_ns - clock real: return for how long segments have waited until now for space in host
- * interfaces that their processes did not empty. This is the sum over all host interfaces,
- * including those of processes that have detached. The sum may decrease between two calls, by less
- * than the duration of a worker's pass. Thread: manager.
+ * fabric_full_ns - clock real: return how long segments have waited for space in host interfaces
+ * because the processes did not read their segments. This is a sum over all host interfaces since
+ * the start, including those of processes that have detached. The sum may decrease between two
+ * calls, by less than the duration of a worker's pass. Thread: manager.
  */
 uint64_t fabric_full_ns(const struct fabric *fabric);
 
@@ -302,8 +315,8 @@ uint64_t fabric_windows(const struct fabric *fabric);
 
 /**
  * fabric_advance - clock virtual: simulate up to and including @until_ps. The calling thread steps
- * one of the workers. All workers stand still between two calls; the caller may then read the state
- * of any node inside the fabric and wake its device (emu_dev_wake()). If the network is on several
+ * one of the workers. No worker runs between two calls, so the caller may then read the state of
+ * any node inside the fabric and wake its device (emu_dev_wake()). If the network is on several
  * hosts, all of them must make the same calls of fabric_advance() and fabric_next_ps(), with the
  * same times.
  */

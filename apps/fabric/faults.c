@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * faults.c - faults of devices: ports that stop sending, slow wires, and combiners that stop, make
- * errors, or refuse states to new groups.
+ * faults.c - faults of devices: ports that stop sending; slow wires; combiners that stop, that make
+ * errors, or that refuse states to new groups.
  *
  * A *combiner* is where contributions are combined: the combine units of a switch or, if no switch
  * has units, an adapter. A *unit engine* is a combine unit that is a link engine.
@@ -56,9 +56,9 @@ bool fabric_port_is_stuck(const struct fabric *fabric, uint32_t i, bool out)
 }
 
 /*
- * A port that is ready and does not send may be stuck, but on a busy host its worker may only wait
- * for a core. So this wakes the device, and the next sample sets port.idle if no worker has stepped
- * it since.
+ * A port that is ready and does not send may be stuck. But on a busy host it is also possible that
+ * its worker waits for a core. So this function wakes the device, and the next sample sets
+ * port.idle if no worker has stepped the device by then.
  */
 struct fabric_port fabric_port_sample(struct fabric *fabric, uint32_t i, bool out, uint64_t now_ps)
 {
@@ -126,7 +126,10 @@ bool fabric_has_time(const struct fabric *fabric)
     return fabric->config.clock != EMU_CLOCK_RAW;
 }
 
-/* Return a cable's slowness; the profile's is 1000. Rounded down, as emu_slow_set() rounds up. */
+/*
+ * Return how slow a cable is; 1000 stands for the profile's rate. Rounds down, because
+ * emu_slow_set() rounds up.
+ */
 static uint32_t cable_factor(const struct fabric *fabric, uint32_t i)
 {
     const struct topo_at *at = &fabric->links.cable[i].at;
@@ -134,7 +137,7 @@ static uint32_t cable_factor(const struct fabric *fabric, uint32_t i)
     uint64_t cable_ps = topo_rate_ps(config->graph->sw[at->sw].end[at->port].rate);
 
     if (!config->link_rates || cable_ps <= config->profile.link_ps_per_byte)
-        return 1000; /* also if the cable's rate is unknown, because cable_ps is then 0 */
+        return 1000; /* also if the cable's rate is unknown: then cable_ps is 0 */
     return (uint32_t)(1000 * cable_ps / config->profile.link_ps_per_byte);
 }
 
@@ -147,7 +150,8 @@ static void node_slow(const struct fabric *fabric, const struct fabric_cable *ca
     if (rx->kind == EMU_LINK_LOCAL)
         emu_tx_slow(rx->tx, slow, factor);
     else
-        emu_slow_set(slow, &fabric->config.profile, factor); /* used through fabric_slow_node() */
+        /* the new rate is used through fabric_slow_node() */
+        emu_slow_set(slow, &fabric->config.profile, factor);
 }
 
 int fabric_wire_slow(struct fabric *fabric, uint32_t i, bool out, uint32_t factor)
@@ -303,7 +307,7 @@ bool fabric_combine_is_out(const struct fabric *fabric, const struct topo_tree *
 }
 
 struct waiting_units {
-    const struct emu_faults *faults; /* their log gets the hits; NULL: only count hits */
+    const struct emu_faults *faults; /* faults whose log gets the hits; NULL: only count the hits */
     uint32_t fault;
     uint64_t at_ps;
 };

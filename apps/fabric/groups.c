@@ -3,9 +3,10 @@
  * groups.c - collective groups: plan a group's tree, reserve buffers and combine states for it,
  * publish its parts in switches and engines, and remove all this with the last member.
  *
- * The low bits of a collective address are a slot of the table of groups; the bits above count the
- * *generations* of addresses. A *state* is one operation in progress in a combine unit; a group
- * reserves as many as its *window* has operations (emu/packet/seg.h).
+ * The low bits of a collective address are a slot of the table of groups. The bits above are a
+ * *generation*, a number that changes with each new address. A *state* stores one operation in
+ * progress in a combine unit. A group reserves one state for each sequence number of its *window*
+ * (emu/packet/seg.h).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -23,7 +24,7 @@ static uint32_t group_slots(const struct fabric *fabric)
 
 /*
  * Return the next free slot, round robin, so that a freed slot is reused as late as possible. The
- * slots of extra trees follow it.
+ * slots of the group's extra trees follow this slot.
  */
 static int64_t group_slot(struct fabric *fabric)
 {
@@ -120,7 +121,7 @@ static int group_publish(struct fabric *fabric, struct fabric_group *group)
     return err;
 }
 
-/* Return the limit of the buffers that a group's partial results hold in one switch. */
+/* Return the maximum number of buffers that a group's partial results use in one switch. */
 static uint64_t group_bufs(const struct fabric *fabric, uint32_t window,
                            const struct topo_tree_switch *at)
 {
@@ -136,8 +137,8 @@ static bool group_is_wide(const struct fabric_group *group)
 }
 
 /*
- * Return the part of @whole that all groups of this kind may use: half if the window is wide, else
- * all.
+ * Return how much of @whole all groups of this kind may use together: half of it if they have a
+ * wide window, else all of it.
  */
 static uint64_t group_share(const struct fabric_group *group, uint64_t whole)
 {
@@ -193,11 +194,10 @@ static int group_reserve(struct fabric *fabric, struct fabric_group *group, char
     exhausted = fabric_combine_exhausted(fabric, tree);
     if (exhausted)
         return fail(-ENOSPC, error, error_bytes,
-                    "no combine state is left in switch %u: a fault has exhausted them",
-                    exhausted->sw);
+                    "a fault makes switch %u refuse combine states to new groups", exhausted->sw);
     if (fabric_combine_is_out(fabric, tree))
         return fail(-ENOSPC, error, error_bytes,
-                    "every tree of the group has a switch whose combine unit is out of service");
+                    "in every possible tree of the group, a combine unit is out of service");
     for (uint32_t i = 0; in_switch && i < tree->count; i++) {
         uint32_t sw = tree->switches[i].sw;
 
@@ -216,9 +216,9 @@ static int group_reserve(struct fabric *fabric, struct fabric_group *group, char
 
 /*
  * The buffers normally stay reserved until the group is freed, because packets of it may still be
- * under way. On several hosts, groups are freed at different times, and a host could then refuse a
- * group that others accept. Therefore the buffers are released here, and the pool has twice as many
- * buffers, for the packets under way.
+ * under way. But several hosts free a group at different times, so one host could refuse a new
+ * group that the others accept. Therefore the buffers are released here if there are several hosts.
+ * The pool then has twice as many buffers, to have some for the packets under way.
  */
 void fabric_group_unreserve(struct fabric *fabric, struct fabric_group *group)
 {
@@ -257,7 +257,10 @@ static void states_add(struct fabric *fabric, const struct fabric_group *group,
         fabric->states[tree->switches[i].sw] += (uint32_t)sign * emu_window(group->id);
 }
 
-/* Move the reserved states and buffers to the tree @to. False: it has no space; nothing changes. */
+/*
+ * Move the reserved states and buffers to the tree @to. False: not enough are left there; nothing
+ * has changed.
+ */
 static bool states_reserve_for(struct fabric *fabric, struct fabric_group *group,
                                const struct topo_tree *to)
 {
@@ -312,7 +315,7 @@ struct fabric_group *fabric_group_new(struct fabric *fabric, const struct fabric
 {
     uint32_t id = plan->id;
 
-    /* even if memory runs out, so that last_slot is equal on all hosts */
+    /* changed even if memory runs out, so that last_slot is equal on all hosts */
     fabric->last_slot = slot - slot % group_slots(fabric);
     fabric->generation = (fabric->generation + 1) % FABRIC_GENERATIONS;
     if (id == TOPO_NONE)
@@ -379,7 +382,7 @@ static bool group_has_tree(const struct fabric *fabric, const struct fabric_grou
     return false;
 }
 
-/* Note in all trees that member @at has left. */
+/* Mark in all trees that the member with index @at has left. */
 static void trees_leave(const struct fabric *fabric, struct fabric_group *group, uint32_t at)
 {
     struct fabric_group *extra;
@@ -410,8 +413,8 @@ static void trees_remove(struct fabric *fabric, const struct fabric_group *group
 }
 
 /*
- * Plan the group's extra trees. Each plan avoids the switches and links of the trees before it,
- * because these count as load. It ends when the network has no other tree for these members.
+ * Plan the group's extra trees. Each plan avoids the switches and links of the earlier trees,
+ * because these count as load. The loop ends when the network has no other tree for these members.
  */
 static int trees_create(struct fabric *fabric, const struct fabric_group *group, char *error,
                         size_t error_bytes)
@@ -433,7 +436,7 @@ static int trees_create(struct fabric *fabric, const struct fabric_group *group,
             break;
         }
         if (!err && fabric_group_slot_of(fabric, extra->id) < 0)
-            err = -EEXIST; /* only if another host sends impossible copies of groups */
+            err = -EEXIST; /* possible only if another host sends wrong copies of groups */
         if (!err)
             err = group_install(fabric, extra, error, error_bytes);
         err = fabric_group_enter(fabric, extra, extra->id % FABRIC_GROUPS_MAX, err);
@@ -566,7 +569,8 @@ uint64_t fabric_multicasts_bytes(const struct fabric_config *config, uint64_t gr
     uint64_t part = switch_multicast_bytes() + sizeof(struct switch_group *) +
                     sizeof(struct topo_tree_switch);
     uint64_t table = devices * groups * 2 * sizeof(struct switch_group *);
-    uint64_t parts = members * graph->levels * part; /* as if no members shared a switch */
+    /* an upper limit: as if each member had switches of its own */
+    uint64_t parts = members * graph->levels * part;
 
     return trees * (table + parts + groups * sizeof(struct fabric_group)) + members * member;
 }

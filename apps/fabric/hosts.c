@@ -5,8 +5,8 @@
  *
  * A *crossing* is a cable with one end on this host and one on another host. Its end here is joined
  * to a host link instead of the remote device, and the device here works as on any cable. Only an
- * audit, which recounts credits, has to distinguish crossings (emu_rx.beyond), because half of the
- * credit counters of a crossing are on the other host.
+ * audit has to distinguish crossings (emu_rx.beyond). It recounts credits, and half of the credit
+ * counters of a crossing are on the other host.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -66,7 +66,10 @@ uint32_t fabric_direction_host(const struct fabric *fabric, uint32_t direction, 
     return (direction % 2 != 0) == sends ? near : far;
 }
 
-/* Return the other host of a crossing; TOPO_NONE: the cable is no crossing of this host. */
+/*
+ * Return the host of the remote end of a crossing; TOPO_NONE: the cable is no crossing of this
+ * host.
+ */
 static uint32_t crossing_host(const struct fabric_config *config, const struct fabric_cable *cable)
 {
     uint32_t near, far;
@@ -78,8 +81,8 @@ static uint32_t crossing_host(const struct fabric_config *config, const struct f
 }
 
 /*
- * Count the cables between this host and @host or, if that is TOPO_NONE, all other hosts. If @all,
- * count the cables between any two hosts instead.
+ * Count the cables between this host and @host. If @host is TOPO_NONE, count the cables between
+ * this host and all others; if @all is set, count all cables between any two hosts.
  */
 static uint32_t crossings_count(const struct fabric_config *config, uint32_t host, bool all)
 {
@@ -374,7 +377,7 @@ void fabric_scan(struct fabric *fabric, struct fabric_scan_result *ret)
         ret->packets[w] = faults ? emu_faults_seen(faults) : 0;
         ret->errors[w] = faults ? emu_faults_errors(faults) : 0;
         if (!fabric->links.out[w / 2] &&
-            fabric_can_fail(fabric, w / 2)) /* sample the sending end */
+            fabric_can_fail(fabric, w / 2)) /* only the sending end is sampled */
             ret->port[w] = fabric_port_sample(fabric, w / 2, w % 2, fabric_now_ps(fabric));
     }
     fabric_resume(fabric);
@@ -387,10 +390,10 @@ void fabric_scan(struct fabric *fabric, struct fabric_scan_result *ret)
 /*
  * Without acknowledgments, segments that are sent over a cable to a lost host are lost. The routing
  * tables of such a network do not change, and a switch still chooses among all candidate ports.
- * Therefore a destination counts as unreachable from each node whose segments to it may use such a
- * cable: otherwise some of them would be lost, and no receiver would know which. For each
- * destination, the functions below search backwards from the severed cables and mark in `strands`
- * the switches from which segments may use one.
+ * Therefore a destination counts as unreachable from a node if segments between them may use such a
+ * cable. Otherwise some of these segments would be lost, and the receiver would not know which. For
+ * each destination, the functions below search backwards from the severed cables and mark in
+ * `strands` the switches from which segments may use one.
  */
 
 static bool *strands_to(const struct fabric *fabric, uint32_t node)
@@ -414,7 +417,10 @@ static bool switch_strands(const struct fabric *fabric, uint32_t sw, uint32_t to
     return false;
 }
 
-/* Mark switches until no more are added: about as many iterations as a route has switches. */
+/*
+ * Repeat until no more switches are marked. This takes about as many iterations as a route has
+ * switches.
+ */
 static void node_strands(struct fabric *fabric, uint32_t to)
 {
     bool *strands = strands_to(fabric, to), more = true;

@@ -27,9 +27,10 @@ struct fabric_stall;
 
 /* A cable with one end on this host and one on another host. */
 struct fabric_crossing {
-    uint32_t cable;  /* number for fabric_cable() */
-    uint32_t host;   /* the other host */
-    uint32_t number; /* number among the cables between these two hosts; equal on both hosts */
+    uint32_t cable; /* number for fabric_cable() */
+    uint32_t host;  /* the other host */
+    /* number of this cable among the cables between these two hosts; the same on both hosts */
+    uint32_t number;
 };
 
 /* The end of a crossing that is on this host, at a switch or a link engine. */
@@ -37,36 +38,39 @@ struct fabric_crossing_end {
     struct emu_dev *dev; /* the switch or the engine */
     struct emu_tx *tx;
     struct emu_rx *rx;
-    uint8_t port;              /* port of the device, for @tx and @rx */
-    struct emu_intake *intake; /* of @rx, with link-level retry (emu_retry_join()); else NULL */
+    uint8_t port; /* port of the device, for @tx and @rx */
+    /* with link-level retry: the intake of @rx (emu_retry_join()); else NULL */
+    struct emu_intake *intake;
 };
 
 /*
- * The interface of host links to a fabric, whose workers step these devices. A crossing has the
- * credits of the receiving switch and, without virtual channels, `depth` more for segments that
- * wait in the remote host link until that switch has space. A host link counts the credits of its
- * own sending end like any sender.
+ * The interface of host links to a fabric. The fabric's workers step these devices. A crossing has
+ * the credits of the receiving switch. Without virtual channels it has `depth` more credits, for
+ * segments that wait in the remote host link until that switch has space. A host link counts the
+ * credits of its own sending end like any sender.
  */
 struct fabric_crossing_ops {
     uint32_t devices;
     uint32_t depth; /* extra credits of a crossing without virtual channels */
-    /* Create device @i on @worker, before any join(). Errors: its own, negative. */
+    /* Create device @i on @worker. Called before any join(). Errors: negative. */
     int (*create)(void *ctx, uint32_t i, struct emu_worker *worker);
     /*
      * Join @end to a host link device in both directions, as two emu_link_join() would. If @end has
      * an intake, join a replay buffer of that device to it, as emu_retry_join() would.
-     * @credits: those of a cable within one host (fabric_cable_credits()). Errors: its own,
-     * negative.
+     * @credits: the credits of a cable within one host (fabric_cable_credits()). Errors: negative.
      */
     int (*join)(void *ctx, const struct fabric_crossing *crossing,
                 const struct fabric_crossing_end *end, uint32_t credits,
                 const struct emu_profile *profile);
-    /* Destroy the devices; free their sending ends (emu_link_unjoin()). No worker runs any more. */
+    /*
+     * Destroy the devices, and free their sending ends (emu_link_unjoin()). Called when no worker
+     * runs any more.
+     */
     void (*destroy)(void *ctx);
     /*
      * Count the entries, modulo 2^32, that the device has taken from the crossing's end on this
-     * host (@sent) and delivered to it (@arrived). False: some entries still wait to be taken. Call
-     * while workers are held. NULL: not supported.
+     * host (@sent) and delivered to it (@arrived). False: the device still has to take some
+     * entries. Called while workers are held. NULL: not supported.
      */
     bool (*passed)(void *ctx, const struct fabric_crossing *crossing, uint32_t *sent,
                    uint32_t *arrived);
@@ -83,7 +87,10 @@ struct fabric_crossing_ops {
     void (*agree)(void *ctx, uint64_t *next_ps);
 };
 
-/* How a network is divided among hosts. A node is on the host of its topo_first_link(). */
+/*
+ * How a network is divided among hosts. A node is on the same host as the switch at its
+ * topo_first_link().
+ */
 struct fabric_hosts {
     uint32_t self; /* this host */
     uint32_t count;
@@ -103,10 +110,11 @@ struct fabric_hosts {
  *     fabric_node_leave(), fabric_link_set(), fabric_reroute(), fabric_regrow(),
  *     fabric_combine_exhaust(), fabric_node_linked(), fabric_incarnation_set()
  *
- * Such a call decides only from the tables, so that it has the same result on all hosts. Then it
- * changes the devices of its own host. Only -ENOMEM can happen on a single host. The coordinator
- * then undoes a new group on the other hosts by fabric_group_leave(), or drops the host. All other
- * calls concern devices on their own host, and do and find nothing for devices of other hosts.
+ * The result of such a call depends only on the tables, so it is the same on all hosts. Then the
+ * call changes the devices of its own host. Only -ENOMEM can happen on a single host. The
+ * coordinator then undoes a new group on the other hosts by fabric_group_leave(), or drops the
+ * host. All other calls concern only the devices on their own host. For devices of other hosts they
+ * change nothing and find nothing.
  */
 
 /** fabric_switch_host, fabric_node_host - return the host of @sw, @node; on one host: 0. Pure. */
@@ -114,7 +122,8 @@ uint32_t fabric_switch_host(const struct fabric_config *config, uint32_t sw);
 uint32_t fabric_node_host(const struct fabric_config *config, uint32_t node);
 
 /**
- * fabric_direction_host - return the host of a direction's sending end (@sends) or receiving end.
+ * fabric_direction_host - return the host of a direction's sending end or, if @sends is false, of
+ * its receiving end.
  * @direction: 2 * cable, plus 1 for the direction from the cable's first end.
  * Thread: any.
  */
@@ -144,12 +153,12 @@ uint64_t fabric_incarnation(const struct fabric *fabric, uint32_t node);
 
 /* --- operations on all hosts ----------------------------------------------------------- */
 
-/* The old packets of a cable that is down, as far as one host knows. */
+/* What one host knows about old packets of a cable that is down. */
 struct fabric_past {
     bool quiet;       /* no end of the cable on this host has old packets */
     bool crosses;     /* one end is on this host, the other on another host */
-    uint32_t sent;    /* entries that this host has sent to the other host, modulo 2^32 */
-    uint32_t arrived; /* entries that it has received from the other host, modulo 2^32 */
+    uint32_t sent;    /* number of entries that this host has sent to the other host, modulo 2^32 */
+    uint32_t arrived; /* number of entries that it has received from the other host, modulo 2^32 */
 };
 
 /* Result of rerouting in flight on all other hosts (links.h). */
@@ -158,7 +167,7 @@ struct fabric_rerouted {
     uint64_t partitioned; /* segments that were dropped (fabric_dropped_unreachable()) */
 };
 
-/* Test of a cable whose link is to come up, on all other hosts. */
+/* A test, by all other hosts, of a cable whose link is to come up. */
 struct fabric_test {
     uint32_t cable;
     uint32_t errors; /* maximum of fabric_cable_try() over these hosts */
@@ -170,10 +179,13 @@ struct fabric_scan_result {
     uint64_t *packets, *errors; /* emu_faults_seen() and emu_faults_errors() of the receiving end */
     struct fabric_port *port;   /* fabric_port_sample() of the sending end */
     uint64_t *trapped;          /* result of fabric_traps() */
-    uint32_t *trapped_to;       /* @to of fabric_traps() */
+    uint32_t *trapped_to;       /* destination that fabric_traps() returns in @to */
 };
 
-/* A group that can combine, which the coordinator's fabric has created and all hosts must have. */
+/*
+ * A group that can combine. The coordinator's fabric has created it, and all hosts must create it,
+ * too.
+ */
 struct fabric_group_call {
     const uint32_t *nodes;
     uint32_t count; /* elements of `nodes` */
@@ -182,11 +194,10 @@ struct fabric_group_call {
 };
 
 /*
- * The calls by which the coordinator's fabric changes and queries the replicas. Most of them let
- * the other hosts call the function that the comment names. A call returns when all of these hosts
- * have executed it. But link(), linked() and no_link() only notify the hosts, which execute them
- * before any later call.
- * Thread: manager.
+ * Callbacks by which the coordinator's fabric changes and queries the replicas. With most of them,
+ * the other hosts call the function that the callback's comment names, and the callback returns
+ * when all of these hosts have done so. But link(), linked() and no_link() only send the request;
+ * the hosts execute it before any later one. Thread: manager.
  */
 struct fabric_mirror {
     void *ctx;
@@ -214,17 +225,21 @@ struct fabric_mirror {
     void (*test)(void *ctx, struct fabric_test *tests, const struct fabric_past *here,
                  uint32_t count, uint32_t packets);
     /*
-     * Let each host call fabric_ease(@eases), fabric_drop_unreachable(@drops) and
+     * Let each other host call fabric_ease(@eases), fabric_drop_unreachable(@drops) and
      * fabric_reroute_in_flight_all(), and add the results to @sum.
      */
     void (*reroute_in_flight)(void *ctx, bool eases, bool drops, struct fabric_rerouted *sum);
     void (*scan)(void *ctx, struct fabric_scan_result *ret); /* fabric_scan() */
-    /* Let each host call fabric_drops_find(), and pass its losses to fabric_drop_receive(). */
+    /*
+     * Let each other host call fabric_drops_find(), and pass the losses that it finds to
+     * fabric_drop_receive().
+     */
     void (*drops)(void *ctx, uint64_t bound_ps);
 
     /*
-     * Queries about a stall. Never call these while workers are held, because workers carry queries
-     * and replies. The mirror checks only the lengths in replies; the caller must check the rest.
+     * Queries about a stall. Never make them while workers are held, because workers transport
+     * queries and replies. The mirror checks only the lengths in replies; the caller must check the
+     * rest.
      */
     /* fabric_pending() of the process at @node; the result may be half a second old. */
     bool (*pending)(void *ctx, uint32_t host, uint32_t node, struct emu_pending *ret);
@@ -233,25 +248,29 @@ struct fabric_mirror {
     bool (*mismatch)(void *ctx, uint32_t group, struct emu_mismatch *ret); /* fabric_mismatch() */
     /* fabric_stalls(), with the times converted to this host's clock. */
     uint32_t (*stalls)(void *ctx, uint64_t now_ns, struct fabric_stall *ret, uint32_t max);
-    /* Add fabric_audit() of all other hosts to @sum, each line with its host. Errors: its own. */
+    /*
+     * Add the results of fabric_audit() on all other hosts to @sum; each line names its host.
+     * Errors: negative.
+     */
     int (*audit)(void *ctx, bool routes, struct fabric_audit *sum);
 };
 
 /*
  * Do not call the functions below between fabric_pause() and fabric_resume(), unless their comment
- * says otherwise, because held workers carry no calls to other hosts. Thread: manager.
+ * says otherwise, because held workers transport no calls to other hosts. Thread: manager.
  *
- * fabric_link_publish - let all other hosts repeat a call of fabric_link_set() that was made here,
- * before any later call. fabric_node_no_link_publish() - let them call fabric_node_no_link().
+ * fabric_link_publish - after a call of fabric_link_set() on this host, let all other hosts make
+ * the same call, before they execute any later one. fabric_node_no_link_publish() - let them call
+ * fabric_node_no_link().
  */
 void fabric_link_publish(const struct fabric *fabric, uint32_t cable, bool up, uint32_t fault);
 void fabric_node_no_link_publish(const struct fabric *fabric, uint32_t node);
 
 /**
- * fabric_link_past - find out whether the ends of a cable on this host have old packets. Call this
- * between fabric_pause() and fabric_resume(). fabric_test_remote() - let all other hosts test the
- * cables of @tests whose links are to come up, and fill in the results. If there are no other
- * hosts, all tests succeed. Errors: -ENOMEM.
+ * fabric_link_past - find out whether those ends of a cable that are on this host have old packets.
+ * Call this between fabric_pause() and fabric_resume(). fabric_test_remote() - let all other hosts
+ * test the cables of @tests whose links are to come up, and fill in the results. If there are no
+ * other hosts, all tests succeed. Errors: -ENOMEM.
  */
 void fabric_link_past(const struct fabric *fabric, uint32_t cable, struct fabric_past *ret);
 int fabric_test_remote(struct fabric *fabric, struct fabric_test *tests, uint32_t count,
@@ -271,8 +290,9 @@ void fabric_scan(struct fabric *fabric, struct fabric_scan_result *ret);
  * device of @host can have found it, or if the queue is full. The consequences of a loss are
  * applied on all hosts: fabric_group_fails() - mark a group as failed; fabric_unit_out() - take the
  * units of a switch out of service. fabric_group_fails_all() - coordinator: call
- * fabric_group_fails() on this host and all others; false: the group had failed before, or does not
- * exist. fabric_unit_is_out() - return whether the units of a switch are out of service.
+ * fabric_group_fails() on this host and all others; returns false if the group had failed before,
+ * or does not exist. fabric_unit_is_out() - return whether the units of a switch are out of
+ * service.
  */
 bool fabric_unit_is_out(const struct fabric *fabric, uint32_t sw);
 void fabric_drop_receive(struct fabric *fabric, uint32_t host, const struct fabric_drop *drop);
@@ -281,16 +301,16 @@ bool fabric_group_fails_all(struct fabric *fabric, uint32_t group);
 void fabric_unit_out(struct fabric *fabric, uint32_t sw, uint64_t now_ps);
 
 /**
- * fabric_crossings_by - mark in @noted, by cable, some of the cables between hosts @a and @b.
- * The two hosts are joined by @of pairs of Ethernet ports, which their cables use in turn; this
- * marks the cables that use pair @number. If @b is TOPO_NONE, mark all cables of @a to other hosts.
- * Returns how many cables were marked.
+ * fabric_crossings_by - mark in @noted, by cable, some of the cables between hosts @a and @b. The
+ * two hosts are connected by @of pairs of Ethernet ports. Their cables are assigned to these pairs
+ * round robin, and this function marks the cables of pair @number. If @b is TOPO_NONE, mark all
+ * cables of @a to other hosts. Returns how many cables were marked.
  */
 uint32_t fabric_crossings_by(const struct fabric *fabric, uint32_t a, uint32_t b, uint32_t number,
                              uint32_t of, bool *noted);
 
 /**
- * fabric_sever - in a network that cannot reroute, set which cables are *severed* because they led
+ * fabric_sever - in a network that cannot reroute, set which cables are *severed*: those that led
  * to a lost host. @lost: by cable; replaces the earlier set. fabric_reaches() is then false for two
  * nodes whose segments may use a severed cable. fabric_group_is_severed() - return whether the
  * group's tree uses a severed cable. Errors: -ENOMEM. Thread: manager.
@@ -302,7 +322,10 @@ bool fabric_group_is_severed(const struct fabric *fabric, uint32_t group);
 
 #define FABRIC_LEFT (1u << 31) /* flag on the number of a node that has left its group */
 
-/* A copy of a group for a replica that rejoins. The function that fills it in owns the arrays. */
+/*
+ * A copy of a group, for the replica of a host that rejoins. The function that writes the copy owns
+ * the arrays.
+ */
 struct fabric_group_copy {
     uint32_t id, sources, count;
     bool combines, failed, treeless, partitioned;
@@ -321,8 +344,8 @@ int fabric_group_restore(struct fabric *fabric, const struct fabric_group_copy *
 
 /**
  * fabric_node_word - return the incarnation word of a node, which also says whether a link of the
- * node is in use. fabric_node_restore() - set this word on a host that rejoins and has no attached
- * processes now. Errors: -EINVAL, no such node, or a node of this host with a process.
+ * node is in use. fabric_node_restore() - set this word on a host that rejoins. It has no attached
+ * processes at that time. Errors: -EINVAL, no such node, or a node of this host with a process.
  */
 uint64_t fabric_node_word(const struct fabric *fabric, uint32_t node);
 int fabric_node_restore(struct fabric *fabric, uint32_t node, uint64_t word);
@@ -335,14 +358,17 @@ int fabric_node_restore(struct fabric *fabric, uint32_t node, uint64_t word);
 void fabric_host_incarnation(struct fabric *fabric, uint32_t host, uint32_t incarnation);
 
 /**
- * fabric_groups_through - find the groups that combine in adapters or unit engines of @host, whose
- * partial results are lost with the host. Writes at most @max addresses; returns how many groups
- * there are.
+ * fabric_groups_through - find the groups that combine in adapters or unit engines of @host. If the
+ * host is lost, their partial results are lost, too. Writes at most @max addresses; returns how
+ * many groups there are.
  */
 uint32_t fabric_groups_through(const struct fabric *fabric, uint32_t host, uint32_t *groups,
                                uint32_t max);
 
-/** fabric_mirror - set the mirror, which stays borrowed. Call before any process attaches. */
+/**
+ * fabric_mirror - set the mirror, which the fabric borrows until it stops. Call it before any
+ * process attaches.
+ */
 void fabric_mirror(struct fabric *fabric, const struct fabric_mirror *mirror);
 
 /**
@@ -354,8 +380,8 @@ int fabric_attach_remote(struct fabric *fabric, uint32_t host, int64_t want,
                          struct fabric_attachment *ret);
 
 /**
- * fabric_group_is - create a group that the coordinator has created, with the same address. Errors:
- * as fabric_group_create().
+ * fabric_group_is - on another host than the coordinator: create a group that the coordinator has
+ * created, with the same address. Errors: as fabric_group_create().
  */
 int fabric_group_is(struct fabric *fabric, const struct fabric_group_call *group);
 

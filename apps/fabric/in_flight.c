@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * in_flight.c - reroute in flight: with link-level retry, the manager moves segments that wait for
- * a link that is down to another route.
+ * in_flight.c - reroute in flight: with link-level retry, if segments wait for a link that is down,
+ * the manager moves them to another route.
  *
  * Without end-to-end acknowledgments nobody retransmits a segment that a switch has taken. So each
  * segment that a switch holds for a link that is down must leave by another route, exactly once.
- * The manager reads it out of the switch over the management network, which is out of band as in
- * QsNet III. It also reads from the remote end which segments have arrived there, so that none is
- * delivered twice. Then one of these rules applies:
+ * The manager reads it out of the switch over the management network, which is separate from the
+ * data network, as in QsNet III. It also reads from the remote end of the link which segments have
+ * arrived there, so that none is delivered twice. Then one of these rules applies:
  *
  * (1) If the tables in force route the segment through the remote switch, or if it belongs to a
  * group whose tree uses this link, the manager gives it to the remote switch. The management
  * network thus replaces the cable. The remote switch has space, because a credit was spent for
  * the segment.
  * (2) Otherwise the manager gives the segment back to the switch that holds it, as an arrival at
- * the port of the dead link. The switch sends it by another port of its present tables, and
- * upwards only if the segment was travelling upwards. This spends a credit of the dead link's
- * opposite direction, so the switch has space. One credit always remains for segments of (1),
- * which travel downwards and must not wait for segments that travel upwards. The link comes up
- * again only after the segments given back have left (switch_is_clear()). So no cycle of waits
- * can form. (With buffers=input_xpoint there is a FIFO at each input, in which segments of (1)
- * do queue behind segments of (2).)
+ * the port of the dead link. The switch sends it out of another port, which its present tables
+ * allow. This port leads upwards only if the segment was travelling upwards. This spends a credit
+ * of the dead link's opposite direction, so the switch has space. One credit always remains for
+ * segments of (1), which travel downwards and must not wait for segments that travel upwards. The
+ * link comes up again only after all segments that were given back have left (switch_is_clear()).
+ * So no cycle of waits can form. (With buffers=input_xpoint there is a FIFO at each input, in which
+ * segments of
+ * (1) do queue behind segments of (2).)
  * (3) If neither switch has a route for the segment, it waits for new tables, or for the link.
  *
  * A segment whose source cannot reach its destination at all also waits, until the manager decides
@@ -30,15 +31,16 @@
  * On several hosts each host does this for the cables that end there. Segments on a cable between
  * two hosts wait at the receiving host, in the replay buffer of its host link. Rule (1) gives them
  * to the receiving switch. Rule (2) sends them back to the sending host through the receiving
- * switch, as if that switch had sent them. Such segments use at most the space of the sending
- * switch less one segment. For segments that come back to the sending host in this way there is one
+ * switch, as if that switch had sent them. Such segments may fill the space of the sending switch
+ * except for one segment. For segments that come back to the sending host in this way there is one
  * more rule:
  *
- * (4) If neither switch can forward such a segment in up-then-down order, the switch to which the
- * segment came back gets it, provided that this switch has any route for it. The link comes up only
- * when no such segment waits there.
+ * (4) If neither switch can forward such a segment in up-then-down order, the manager gives it to
+ * the switch to which it came back, provided that this switch has any route for it. The link comes
+ * up only when no such segment waits there.
  *
- * Segments of (1) stay in order. Segments of (2) may be overtaken, as with several routes.
+ * Segments of (1) stay in order. Segments of (2) may be overtaken, as always if there are several
+ * routes.
  */
 #include "apps/fabric/internal.h"
 
@@ -47,7 +49,10 @@ struct reroute {
     struct fabric *fabric;
     struct topo_at from, to; /* sending and receiving switch */
     bool crosses;            /* @from is on another host */
-    /* outputs for segments at each switch: only downward ones if this direction leads down */
+    /*
+     * possible outputs for the segments at each switch: only downward ones if this direction leads
+     * down
+     */
     emu_ports from_ports, to_ports;
 };
 
@@ -117,7 +122,7 @@ static enum emu_reroute_fate reroute_how(void *ctx, const struct emu_entry *entr
     return reroute_others(reroute, hdr->dst);
 }
 
-/* Reroute segments that switch @from holds for the cable to @to. Returns how many. */
+/* Reroute segments that switch @from holds for the cable to @to. Returns their number. */
 static uint32_t reroute_direction(struct fabric *fabric, const struct topo_at *from,
                                   const struct topo_at *to, uint64_t now_ps)
 {
@@ -137,7 +142,9 @@ static uint32_t reroute_direction(struct fabric *fabric, const struct topo_at *f
     return left;
 }
 
-/* Reroute segments that came from another host and wait for the switch @to. Returns how many. */
+/*
+ * Reroute segments that came from another host and wait for the switch @to. Returns their number.
+ */
 static uint32_t reroute_received(struct fabric *fabric, struct emu_replay *replay,
                                  const struct topo_at *from, const struct topo_at *to,
                                  uint64_t now_ps)
@@ -166,7 +173,7 @@ uint32_t fabric_reroute_in_flight_all(struct fabric *fabric, uint64_t now_ps)
 {
     uint32_t rerouted = 0;
 
-    if (!fabric_can_reroute_in_flight(fabric)) /* only a faulty coordinator requests it */
+    if (!fabric_can_reroute_in_flight(fabric)) /* only a faulty coordinator requests this */
         return 0;
     fabric_pause(fabric);
     for (uint32_t i = 0; i < fabric->links.count; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * internal.h - the state of a running fabric. Only the manager's thread uses it; workers use the
- * data that the manager has published to them.
+ * internal.h - the state of a running fabric. Only the manager's thread uses it. Workers use only
+ * the data that the manager has published to them.
  *
  * A *contribution* is one member's operand of a collective. The *units* of a switch are its combine
  * units; with acknowledgments and combining=switch, a switch has one unit, which is a link engine.
@@ -29,7 +29,10 @@ static_assert(FABRIC_GROUPS_MAX == EMU_TABLE_SLOTS, "a slot in every switch for 
 static_assert(FABRIC_COMBINING_MAX == SWITCH_COMBINING_MAX, "a switch can list each of them");
 
 #define FABRIC_GROUP_BUFS (1u << 22) /* buffers for partial results of groups: 1 GB of addresses */
-/* Number of collective addresses per slot; one less than possible, so that none is UINT32_MAX. */
+/*
+ * Number of generations, which is the number of addresses with the same slot. It is one less than
+ * possible, so that no address is UINT32_MAX.
+ */
 #define FABRIC_GENERATIONS (EMU_GROUP_WIDE / FABRIC_GROUPS_MAX - 1)
 
 /*
@@ -49,17 +52,18 @@ struct fabric_group_engines {
 
 struct fabric_group {
     uint32_t id;      /* collective address: a slot and, in the bits above it, a generation */
-    bool combines;    /* it has combine states; else it can only multicast */
-    bool failed;      /* a segment or a partial result of it was lost for good (drops.c) */
+    bool combines;    /* the group has combine states; else it can only multicast */
+    bool failed;      /* a segment or a partial result of the group was lost for good (drops.c) */
     bool treeless;    /* its tree has lost a link, and no other tree is possible now */
     bool partitioned; /* its tree has lost a link, and some members cannot reach each other */
-    uint32_t sources; /* upper limit of members that send to it */
+    uint32_t sources; /* maximum number of members that send to it */
     struct topo_tree tree;
-    struct switch_group **part;           /* one for each of tree.switches; NULL: on another host */
+    /* parts in switches, one for each of tree.switches; NULL: on another host */
+    struct switch_group **part;
     struct fabric_group_engines *engines; /* NULL: there are no link engines */
     uint64_t bufs;                        /* buffers of the pool that are reserved for it */
     struct fabric_group *next;            /* next in the list fabric.retired */
-    uint32_t members;                     /* members that have not left */
+    uint32_t members;                     /* number of members that have not left */
     uint32_t count;                       /* elements of node[] */
     uint32_t node[];                      /* members; one that has left has the flag FABRIC_LEFT */
 };
@@ -67,7 +71,7 @@ struct fabric_group {
 /* The operations of one kind of drive, which lets the workers run and holds them. */
 struct fabric_drive_kind {
     int (*start)(struct fabric *fabric);
-    void (*stop)(struct fabric *fabric); /* also called if start() has failed */
+    void (*stop)(struct fabric *fabric); /* also called if start() failed */
     void (*pause)(struct fabric *fabric);
     void (*resume)(struct fabric *fabric);
     void (*wake)(struct fabric *fabric, struct emu_dev *dev, uint64_t now_ps);
@@ -80,7 +84,8 @@ struct fabric_drive {
     struct emu_thread **thread;    /* by worker; NULL: not started */
     struct emu_windows *windows;   /* clock virtual */
     struct emu_lockstep *lockstep; /* clock virtual, with processes; thread[0] drives it */
-    uint32_t holds;                /* calls of fabric_pause() without their fabric_resume() */
+    /* number of calls of fabric_pause() for which fabric_resume() was not called yet */
+    uint32_t holds;
 };
 
 /* The link engines (engines.c). */
@@ -98,24 +103,28 @@ struct fabric_links {
     struct fabric_cable *cable;
     uint32_t crossings; /* cables with one end on this host and one on another */
     struct fabric_crossing *crossing;
-    uint32_t *at;          /* by switch and port: its cable; TOPO_NONE: the port has none */
-    uint32_t ungrown;      /* groups that keep a tree with a lost link until they are idle */
+    uint32_t *at; /* by switch and port: its cable; TOPO_NONE: the port has none */
+    /* number of groups that keep a tree with a lost link until they are idle */
+    uint32_t ungrown;
     uint64_t regrown;      /* number of trees that have lost a link and were replaced */
     bool drop_unreachable; /* drop segments whose destination is unreachable; else they wait */
     uint64_t partitioned;  /* number of segments dropped because of drop_unreachable */
-    bool eased;            /* reroute in flight as if every destination were reachable */
+    bool eased;            /* rerouting in flight acts as if every destination were reachable */
     bool *severed;         /* by cable: whether it led to a lost host (hosts.c); NULL: none did */
     /* by destination, then switch: whether a route between them uses a severed cable (hosts.c) */
     bool *strands;
     bool *out;   /* by cable: out of use (fabric_link_set()) */
-    bool faulty; /* some cable has had faults, or is expected to (fabric_expect_faults()) */
+    bool faulty; /* some cable has had faults, or faults are expected (fabric_expect_faults()) */
     /* two per cable: to its first end, and from it; NULL: it never had faults */
     struct emu_faults **faults;
     struct emu_slow **slow;     /* two per cable, like `faults`; NULL: it was never slow */
     struct emu_fault_log **log; /* by worker: hits by faults of its devices; NULL: no log yet */
 };
 
-/* Added to the tree load of a switch whose units are out of service, so that trees avoid it. */
+/*
+ * Added to the tree load of a switch while its units are out of service, so that trees avoid this
+ * switch.
+ */
 #define FABRIC_OUT_LOAD (UINT32_C(1) << 24)
 
 /* Faults of one combiner: the units of a switch, or an adapter that combines. */
@@ -124,29 +133,33 @@ struct fabric_combine {
     bool exhausted;            /* a fault makes the switch refuse states to new groups */
     uint64_t refused;          /* number of groups that were refused because of `exhausted` */
 
-    /* written by each scan of the switch in drops.c */
-    uint64_t taken;    /* contributions that its units have taken */
-    uint64_t since_ps; /* first scan after which contributions waited and none was taken */
-    bool waits;        /* some contribution waited */
-    uint64_t damaged;  /* states that were found damaged */
-    uint64_t overran;  /* segments dropped for want of space */
+    /* The next fields are written by drops.c when it scans the switch. */
+    uint64_t taken; /* number of contributions that its units have taken */
+    /* time of the first scan since which contributions have waited and none was taken */
+    uint64_t since_ps;
+    bool waits;       /* some contribution waited */
+    uint64_t damaged; /* number of states that were found damaged */
+    uint64_t overran; /* number of segments dropped because there was no space */
 
-    /* written by faults.c */
-    bool out;      /* its units are out of service */
-    uint32_t held; /* contributions that waited when the units were taken out of service */
+    /* The next fields are written by faults.c. */
+    bool out; /* its units are out of service */
+    /* number of contributions that waited when the units were taken out of service */
+    uint32_t held;
 };
 
 #define FABRIC_DROPS_RECENT 256u
-#define FABRIC_DROPS_MOST   65536u /* limit of queued losses of pairs; also of all other losses */
+/* limit of the queued losses of pairs, and of all other queued losses */
+#define FABRIC_DROPS_MOST 65536u
 
 /* Queue of unrecoverable drops. A loss *of a pair* is a lost unicast between two processes. */
 struct fabric_drops {
     struct fabric_drop *at;
-    uint32_t count, taken, most;          /* elements used, taken from the queue, allocated */
-    uint32_t urgent;                      /* queued losses other than those of a pair */
+    /* number of elements: in use; already taken from the queue; allocated */
+    uint32_t count, taken, most;
+    uint32_t urgent;                      /* number of queued losses that are not of a pair */
     uint32_t recent[FABRIC_DROPS_RECENT]; /* by hash of a pair: index in `at` of its last loss */
     uint64_t now_ps;                      /* time of the last scan */
-    uint64_t given_up; /* packets that the nodes' engines had given up at the last scan */
+    uint64_t given_up; /* number of packets that the nodes' engines had given up at the last scan */
     bool left;         /* since the last scan a node has left a group that still has members */
     bool unreported;   /* memory ran out, so the next scan must find some losses again */
 };
@@ -158,8 +171,9 @@ struct fabric {
     uint32_t workers;
     struct emu_worker **worker;
     struct fabric_drive drive;
-    struct emu_hostif_list **list; /* two lists of host interfaces per worker, used in turn */
-    struct switch_dev **sw;        /* by switch; NULL: on another host */
+    /* two lists of host interfaces per worker; the worker uses one while the other is changed */
+    struct emu_hostif_list **list;
+    struct switch_dev **sw; /* by switch; NULL: on another host */
     struct fabric_links links;
     struct fabric_engines engines;
     struct fabric_combine *combine; /* fabric_combine_slots() elements */
@@ -169,30 +183,32 @@ struct fabric {
     uint64_t *incarnation;            /* by node: emu_incarnation_state() of its process */
     struct emu_rx **local;            /* by node inside the fabric: its receiving end; else NULL */
     struct emu_pool *pool;
-    struct emu_pool_cache cache;  /* the cache of the manager's thread */
-    uint32_t attached;            /* processes on this host */
-    unsigned watched;             /* bits of enum fabric_watcher */
-    uint64_t watched_bytes;       /* emu_hostif_shared.watched_bytes */
-    uint64_t starved_ns;          /* sum of the times passed to fabric_starved() */
-    uint64_t starved_at_ns;       /* time of the last fabric_starved(); 0: never called */
-    uint64_t tick_starved_ns;     /* starved_ns at the last fabric_tick() */
-    uint32_t remote;              /* coordinator: processes on other hosts */
-    uint32_t hostifs;             /* serial number of the host interface that was created last */
-    uint32_t *tree_load;          /* by switch: number of trees through it */
-    uint32_t *states;             /* by switch: partial results that groups have reserved */
-    uint64_t spare_bufs;          /* buffers of the pool that groups may still reserve */
-    bool has_host_links;          /* config.hosts->ops may have created devices */
+    struct emu_pool_cache cache; /* the manager's cache of the pool */
+    uint32_t attached;           /* number of attached processes on this host */
+    unsigned watched;            /* bits of enum fabric_watcher */
+    uint64_t watched_bytes;      /* emu_hostif_shared.watched_bytes */
+    uint64_t starved_ns;         /* sum of the times passed to fabric_starved() */
+    uint64_t starved_at_ns;      /* time of the last fabric_starved(); 0: never called */
+    uint64_t tick_starved_ns;    /* starved_ns at the last fabric_tick() */
+    uint32_t remote;             /* coordinator: number of attached processes on other hosts */
+    uint32_t hostifs;            /* serial number of the host interface that was created last */
+    uint32_t *tree_load;         /* by switch: number of trees through it */
+    /* by switch: number of combine states that groups have reserved */
+    uint32_t *states;
+    uint64_t spare_bufs;          /* number of buffers of the pool that groups may still reserve */
+    bool has_host_links;          /* the devices of config.hosts->ops must be destroyed */
     struct fabric_group **group;  /* by slot */
     struct fabric_group *retired; /* removed groups that still have packets in engines */
     bool stopped;                 /* no worker runs any more */
-    uint32_t slots;               /* usable elements of `group`; doubled when half are taken */
-    uint32_t groups;              /* slots taken */
-    uint32_t combining;           /* slots taken by groups that can combine */
-    uint32_t last_slot;           /* slot allocated last; the search for a free one starts there */
-    uint32_t generation;          /* generation of the newest collective address */
+    /* number of usable elements of `group`; doubled when half of them are taken */
+    uint32_t slots;
+    uint32_t groups;     /* slots taken */
+    uint32_t combining;  /* slots taken by groups that can combine */
+    uint32_t last_slot;  /* slot allocated last; the search for a free one starts there */
+    uint32_t generation; /* generation of the newest collective address */
     const struct fabric_mirror *mirror; /* NULL: one host, or not the coordinator */
     struct emu_mismatch mismatch;       /* result of fabric_mismatch() if there is a mirror */
-    struct fabric_moved *moved;         /* stalls.c: by link, last sample; NULL until needed */
+    struct fabric_moved *moved;         /* stalls.c: last sample of each link; NULL until needed */
     struct fabric_taps *taps;           /* taps.c; NULL: no capture */
     struct fabric_comm_past *comm;      /* statistics (comm.c); NULL until needed */
     /* sums over the host interfaces that were destroyed */
@@ -212,7 +228,7 @@ struct fabric_host {
     struct emu_rx *rx;   /* receives from the node */
     uint8_t port;
     uint32_t credits;                  /* credits of each direction */
-    const struct emu_profile *profile; /* profile of the wire from the node, or host interface */
+    const struct emu_profile *profile; /* profile of the wire from the node or host interface */
     const struct emu_profile *inward;  /* profile of the wire to a node inside the fabric */
 };
 
@@ -247,10 +263,16 @@ struct emu_replay *fabric_crossing_replay(const struct fabric *fabric, uint32_t 
 /** fabric_crossings_count - add the counters of all replay buffers of host links to @sum. */
 void fabric_crossings_count(const struct fabric *fabric, struct switch_retries *sum);
 
-/** fabric_crossing_segments - return the limit of segments in one direction of a crossing. Pure. */
+/**
+ * fabric_crossing_segments - return the maximum number of segments in one direction of a crossing.
+ * Pure.
+ */
 uint32_t fabric_crossing_segments(const struct fabric_config *config);
 
-/* Return the number of cables whose first end is here; @crossing: how many of them cross hosts. */
+/*
+ * Return the number of cables whose first end is on this host. @crossing: how many of them lead to
+ * another host.
+ */
 uint32_t fabric_own_cables(const struct fabric *fabric, uint32_t *crossing);
 
 int fabric_make_crossings(struct fabric *fabric);  /* list the cables to other hosts; -ENOMEM */
@@ -273,7 +295,10 @@ static inline bool fabric_has_engines(const struct fabric_config *config)
     return emu_profile_has_engines(&config->profile);
 }
 
-/* Return the credits of a cable between switches; with engines, of all its virtual channels. */
+/*
+ * Return the number of credits of a cable between switches; with engines, the sum over all its
+ * virtual channels.
+ */
 static inline uint32_t fabric_cable_credits(const struct fabric_config *config)
 {
     return fabric_has_engines(config) ? emu_vc_ring(&config->profile)
@@ -293,8 +318,8 @@ static inline bool fabric_has_states(const struct fabric_config *config)
 }
 
 /*
- * Return the upper limit of buffers that all switches, engines, host interfaces and workers' caches
- * use together. The pool has FABRIC_GROUP_BUFS more. Both only reserve address space. Pure.
+ * Return the maximum number of buffers that all switches, engines, host interfaces and workers'
+ * caches use together. The pool has FABRIC_GROUP_BUFS more. Both only reserve address space. Pure.
  */
 uint64_t fabric_bufs(const struct fabric_config *config, uint32_t workers);
 
@@ -350,8 +375,9 @@ int fabric_make_cables(struct fabric *fabric);  /* list the cables; -ENOMEM */
 int fabric_fault_cables(struct fabric *fabric); /* put config.faults on all cables; -ENOMEM */
 
 /*
- * Create the faults of a direction of a cable, or of a combiner, which log to the log of @worker.
- * @seed is added to the fabric's seed. @name identifies them in the log. NULL: out of memory.
+ * Create the faults of a direction of a cable or of a combiner. Their hits go to the log of
+ * @worker. @seed is added to the fabric's seed. @name identifies them in the log. NULL: out of
+ * memory.
  */
 struct emu_faults *fabric_faults_create(struct fabric *fabric, uint32_t worker,
                                         const struct emu_fault_rates *rates, uint64_t seed,
@@ -362,7 +388,7 @@ void fabric_free_cables(struct fabric *fabric);
 
 /* --- combine units and drops: faults.c, drops.c --- */
 
-/* Return a switch of the tree that a fault makes refuse states to new groups; NULL: none. */
+/* Return a switch of the tree that refuses states to new groups because of a fault; NULL: none. */
 const struct topo_tree_switch *fabric_combine_exhausted(struct fabric *fabric,
                                                         const struct topo_tree *tree);
 
@@ -381,7 +407,7 @@ void fabric_free_drops(struct fabric *fabric);
 /* --- replan.c --- */
 
 /*
- * Move a group that combines in switches to a tree without units that are out of service. False:
+ * Move a group that combines in switches to a tree in which no units are out of service. False:
  * there is no such tree, or a switch holds segments or partial results of the group. Call between
  * fabric_pause() and fabric_resume().
  */
@@ -392,7 +418,10 @@ void fabric_regrow_treeless(struct fabric *fabric);
 
 /* --- faults.c: other functions --- */
 
-/* Return the number of elements of fabric->combine: one per switch, or node if adapters combine. */
+/*
+ * Return the number of elements of fabric->combine: the larger of the numbers of switches and
+ * nodes, because combiners are switches or adapters.
+ */
 static inline uint32_t fabric_combine_slots(const struct topo_graph *graph)
 {
     return graph->switches > graph->nodes ? graph->switches : graph->nodes;
@@ -400,7 +429,7 @@ static inline uint32_t fabric_combine_slots(const struct topo_graph *graph)
 
 void fabric_free_combine(struct fabric *fabric);
 
-/* Return the time to log for a hit that the manager finds. @now_ps: the manager's time. */
+/* Return the time that is logged for a hit that the manager finds. @now_ps: the manager's time. */
 uint64_t fabric_hit_ps(const struct fabric *fabric, uint64_t now_ps);
 
 /* Slow down cables by config.link_rates. Call before the workers start. Errors: -ENOMEM. */
@@ -424,10 +453,12 @@ void fabric_drive_choose(struct fabric *fabric);
 int fabric_drive_start(struct fabric *fabric);
 void fabric_drive_stop(struct fabric *fabric);
 
-/* Clock virtual: tell a process when simulated time began, if it has. */
+/*
+ * Clock virtual: if simulated time has begun, write its start to the host interface of a process.
+ */
 void fabric_tell_base(struct fabric *fabric, struct emu_hostif *hostif);
 
-/* Let a device that the manager has changed be stepped. Call while the workers are held. */
+/* Wake a device that the manager has changed. Call while the workers are held. */
 void fabric_wake(struct fabric *fabric, struct emu_dev *dev, uint64_t now_ps);
 
 /* Return the first time at which a woken device can act. In simulated time it is after @now_ps. */
@@ -450,7 +481,10 @@ int fabric_switch_groups_publish(struct fabric *fabric, uint32_t id, const struc
 void fabric_switch_groups_withdraw(struct fabric *fabric, uint32_t id,
                                    const struct topo_tree *tree);
 
-/* Create the parts of a group for its members' engines, and its units. Errors: -ENOMEM. */
+/*
+ * Create the parts of a group for the engines of its members, and for its unit engines. Errors:
+ * -ENOMEM.
+ */
 int fabric_members_create(const struct fabric *fabric, struct fabric_group *group);
 
 /* Publish these parts in the engines; withdraw them. Errors: -ENOMEM. */
@@ -466,13 +500,14 @@ bool fabric_members_free(struct fabric *fabric, struct fabric_group *group);
 struct fabric_group *fabric_group_at(const struct fabric *fabric, uint32_t id);
 
 /*
- * With broadcast_trees=K, a group has up to K trees of switches. The first one belongs to the group
- * itself. Each other one is an *extra tree*: a group of its own in the fabric's table, with the
- * same members, but without parts in engines. Its address follows those of the trees before it.
+ * With broadcast_trees=K, a group has up to K trees of switches. The first tree belongs to the
+ * group itself. Each other tree is an *extra tree*. In the fabric's table it is a group of its own,
+ * with the same members, but without parts in engines. The trees of a group have consecutive
+ * addresses.
  *
  * fabric_group_tree() - return the group or extra tree that has tree number @tree of @group. NULL:
- * the group has fewer trees. fabric_group_number() - return the number of this tree; 0: it is a
- * group.
+ * the group has fewer trees. fabric_group_number() - return the number of this tree; 0: it is the
+ * first, the group itself.
  */
 struct fabric_group *fabric_group_tree(const struct fabric *fabric,
                                        const struct fabric_group *group, uint32_t tree);
@@ -481,14 +516,17 @@ uint32_t fabric_group_number(const struct fabric *fabric, const struct fabric_gr
 /* Return the index of @node among the members; -1: it is no member, or it has left. */
 int64_t fabric_group_find(const struct fabric_group *group, uint32_t node);
 
-/* Move the group's reservations to tree @to. False: it has no space; nothing has changed. */
+/*
+ * Move the group's reservations to tree @to. False: not enough states or buffers are left there;
+ * nothing has changed.
+ */
 bool fabric_group_reserve_for(struct fabric *fabric, struct fabric_group *group,
                               const struct topo_tree *to);
 
 struct fabric_group_plan {
     const uint32_t *nodes;
     uint32_t count;
-    uint32_t sources; /* upper limit of members that send to the group */
+    uint32_t sources; /* maximum number of members that send to the group */
     bool combines;
     bool wide;   /* the group has a wide window */
     uint32_t id; /* address of the coordinator's group; TOPO_NONE: take the next free address */
@@ -496,7 +534,7 @@ struct fabric_group_plan {
 
 /*
  * fabric_group_new() - create a group for @slot, not yet in the table or in a device. NULL: out of
- * memory. fabric_group_slot_of() - return the slot of address @id; -1: the slot is taken.
+ * memory. fabric_group_slot_of() - return the slot of address @id; -1: the slot is not free.
  * fabric_group_set_aside() - reserve buffers and states for the group's partial results; the caller
  * has checked that the switches have the states. Errors: -ENOSPC, no buffers are left.
  * fabric_group_unreserve() - release these buffers and states.

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* links.c - the cables of a fabric: list, faults, links down and up, routes that avoid links. */
+/*
+ * links.c - the cables of a fabric: their list, their faults, taking links down and up, and routes
+ * that avoid links.
+ */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -206,7 +209,7 @@ void fabric_expect_faults(struct fabric *fabric)
     fabric->links.faulty = true;
 }
 
-/* A stuck port sends no test packets, so all of them count as lost. */
+/* If a port is stuck, it cannot send test packets, so all of them count as lost. */
 uint32_t fabric_cable_try(struct fabric *fabric, uint32_t i, uint32_t packets)
 {
     uint32_t worst = 0;
@@ -278,7 +281,9 @@ static void crossing_set(struct fabric *fabric, const struct topo_at *at, bool u
     fabric_wake(fabric, replay->wire.owner, now_ps);
 }
 
-/* Take the link at a port of a switch up or down. Returns the packets lost on the wire. */
+/*
+ * Take the link at a port of a switch up or down. Returns how many packets were lost on the wire.
+ */
 static uint32_t end_set(struct fabric *fabric, const struct topo_at *at, bool up, uint64_t now_ps)
 {
     uint32_t hit;
@@ -426,7 +431,7 @@ bool fabric_cut_off(struct fabric *fabric, bool partitioned)
     return partitioned || treeless;
 }
 
-/* Return whether a switch has forwarded all segments that were rerouted to it at port @at. */
+/* Return whether a switch has forwarded all segments that rerouting has put into it at port @at. */
 static bool end_is_clear(const struct fabric *fabric, const struct topo_at *at)
 {
     return !fabric->sw[at->sw] || switch_is_clear(fabric->sw[at->sw], at->port);
@@ -466,7 +471,10 @@ bool fabric_can_reroute(const struct fabric *fabric)
 
 /* --- routing tables ----------------------------------------------------------------- */
 
-/* Make the graph without the cables for which @routed is false. Parameters as fabric_reroute(). */
+/*
+ * Make a graph of the network without the cables for which @routed is false. Parameters: as
+ * fabric_reroute().
+ */
 static int graph_without(struct fabric *fabric, const bool *routed, const struct topo_graph **ret,
                          uint64_t *partitioned)
 {

@@ -4,10 +4,11 @@
  * faults: new routing tables and trees, rerouting in flight, and the search for drops that no
  * retransmission repairs.
  *
- * A *direction* of a cable is given as @cable and @out: from the cable's first end if @out is true,
- * to its first end otherwise. A cable is *out of use* after fabric_link_set() has taken its link
- * down. A *combiner* is where contributions to collectives are combined: the combine units of a
- * switch or, if no switch has units, an adapter.
+ * A *direction* of a cable is given by @cable and @out. If @out is true, it leads from the cable's
+ * first end to the second one, otherwise from the second to the first. A cable is *out of use*
+ * after fabric_link_set() has taken its link down. A *combiner* combines contributions to
+ * collectives. It consists of the combine units of a switch or, if no switch has units, it is an
+ * adapter.
  */
 #ifndef APPS_FABRIC_LINKS_H
 #define APPS_FABRIC_LINKS_H
@@ -19,8 +20,11 @@ struct emu_faults;
 
 /* A cable of the network: two links, one for each direction. */
 struct fabric_cable {
-    struct topo_at
-        at;       /* first end, at a switch: of two, the one with the lower number, then port */
+    /*
+     * first end. It is at a switch; if both ends are, it has the lower switch number or, at the
+     * same switch, the lower port
+     */
+    struct topo_at at;
     uint8_t kind; /* kind of the second end: TOPO_END_NODE or TOPO_END_SWITCH */
     union {
         struct topo_at peer; /* second end at a switch */
@@ -31,7 +35,7 @@ struct fabric_cable {
     };
 };
 
-/** fabric_cable_count - return the number of cables, which are numbered from 0. */
+/** fabric_cable_count - return the number of cables. Cables are numbered from 0. */
 uint32_t fabric_cable_count(const struct fabric *fabric);
 
 const struct fabric_cable *fabric_cable(const struct fabric *fabric, uint32_t i);
@@ -44,14 +48,14 @@ uint32_t fabric_cable_at(const struct fabric *fabric, uint32_t sw, uint32_t port
 uint32_t fabric_cable_of(const struct fabric *fabric, uint32_t node, uint32_t link);
 
 /**
- * fabric_has_links - return whether links can lose their signal. For this, lost packets have to be
- * repaired by acknowledgments or by link-level retry.
+ * fabric_has_links - return whether links can lose their signal. This requires acknowledgments or
+ * link-level retry, which send lost packets again.
  */
 bool fabric_has_links(const struct fabric *fabric);
 
 /**
  * fabric_can_reroute - return whether new tables can be published while traffic runs. With
- * acknowledgments, the sources then retransmit packets under way that have no route in the new
+ * acknowledgments, the sources then retransmit the packets under way that have no route in the new
  * tables. Otherwise fabric_reroute_in_flight() reroutes them.
  */
 bool fabric_can_reroute(const struct fabric *fabric);
@@ -80,16 +84,17 @@ bool fabric_link_is_out(const struct fabric *fabric, uint32_t cable);
 bool fabric_cable_is_routed(const struct fabric *fabric, uint32_t cable);
 
 /**
- * fabric_cable_try - test a cable that is out of use: draw the faults of @packets pseudo-random
- * test packets in each direction whose receiving end is on this host. Returns the errors and losses
- * of the worse direction. Thread: manager; holds the workers itself.
+ * fabric_cable_try - test a cable that is out of use. In each direction whose receiving end is on
+ * this host, simulate @packets test packets, which the faults of the cable hit at random. Returns
+ * the number of errors and losses in the worse direction. Thread: manager; holds the workers
+ * itself.
  */
 uint32_t fabric_cable_try(struct fabric *fabric, uint32_t cable, uint32_t packets);
 
 /**
  * fabric_traps - return the number of unicasts so far for which switch @sw had no route. With
- * acknowledgments the switch refuses such unicasts; otherwise it holds them. @to: receives the
- * destination of the last one. Thread: manager.
+ * acknowledgments the switch sends NACKs for such unicasts; otherwise they wait in the switch. @to:
+ * receives the destination of the last one. Thread: manager.
  */
 uint64_t fabric_traps(const struct fabric *fabric, uint32_t sw, uint32_t *to);
 
@@ -106,9 +111,9 @@ void fabric_node_no_link(struct fabric *fabric, uint32_t node, uint64_t now_ps);
 
 /**
  * fabric_cut_off - call when destinations have been unreachable for too long. From then on adapters
- * retry packets to groups without a tree only a few times; if @partitioned, also packets to nodes
- * without a route. Does nothing without acknowledgments. Returns true if @partitioned or if some
- * group has no tree. Thread: manager; holds the workers itself.
+ * retry packets to groups without a tree only a few times. If @partitioned is true, the same holds
+ * for packets to nodes without a route. Does nothing without acknowledgments. Returns true if
+ * @partitioned or if some group has no tree. Thread: manager; holds the workers itself.
  */
 bool fabric_cut_off(struct fabric *fabric, bool partitioned);
 
@@ -120,7 +125,7 @@ void fabric_node_linked(struct fabric *fabric, uint32_t node, bool linked);
 
 /**
  * fabric_can_fail - return whether faults can be injected on the cable. Without acknowledgments,
- * only cables between switches can fail, as a node's cable is a host interface.
+ * only cables between switches can fail, because the cable of a node is a host interface.
  */
 bool fabric_can_fail(const struct fabric *fabric, uint32_t cable);
 
@@ -135,9 +140,9 @@ struct emu_faults *fabric_faults(struct fabric *fabric, uint32_t cable, bool out
 const struct emu_faults *fabric_faults_of(const struct fabric *fabric, uint32_t cable, bool out);
 
 /**
- * fabric_port_stick - stop the port that sends in a direction of a cable, or let it send again if
- * @stuck is false. A stuck port loses nothing, and neither device nor manager is notified. Requires
- * fabric_can_fail(). Thread: manager, workers held.
+ * fabric_port_stick - stop the port that sends in a direction of a cable or, if @stuck is false,
+ * let it send again. A stuck port loses nothing, and neither device nor manager is notified.
+ * Requires fabric_can_fail(). Thread: manager, workers held.
  */
 void fabric_port_stick(struct fabric *fabric, uint32_t cable, bool out, bool stuck,
                        uint64_t now_ps);
@@ -169,37 +174,47 @@ const struct emu_faults *fabric_combine_faults_of(const struct fabric *fabric, u
  */
 int fabric_combine_stall(struct fabric *fabric, uint32_t sw, bool stalled, uint64_t now_ps);
 
-/* Kinds of losses, which include combine units that go out of service or come back. */
+/*
+ * Kinds of losses. They include the events that a combine unit goes out of service or comes back.
+ */
 enum fabric_drop_kind {
-    FABRIC_LOST_SEGMENT,  /* a unicast overran the receiving buffer of a cable */
-    FABRIC_LOST_OF_GROUP, /* a segment of a group overran such a buffer: the group has failed */
-    FABRIC_UNIT_DAMAGED,  /* a combine unit found a damaged partial result: a group has failed */
-    FABRIC_UNIT_GAVE_UP,  /* a combine unit gave up a packet: a group has failed */
-    FABRIC_LEFT_GAVE_UP,  /* an adapter gave up a packet of a group that its node has left */
-    FABRIC_UNIT_STUCK,    /* a combine unit went out of service: a group that uses it has failed */
-    FABRIC_UNIT_OUT,      /* a combine unit was taken out of service */
-    FABRIC_UNIT_BACK      /* a combine unit works again and is back in service, empty */
+    FABRIC_LOST_SEGMENT, /* a unicast overran the receiving buffer of a cable */
+    /* a segment of a group overran the receiving buffer of a cable: the group has failed */
+    FABRIC_LOST_OF_GROUP,
+    FABRIC_UNIT_DAMAGED, /* a combine unit found a damaged partial result: a group has failed */
+    FABRIC_UNIT_GAVE_UP, /* a combine unit gave up a packet: a group has failed */
+    FABRIC_LEFT_GAVE_UP, /* an adapter gave up a packet of a group that its node has left */
+    FABRIC_UNIT_STUCK,   /* a combine unit went out of service: a group that uses it has failed */
+    FABRIC_UNIT_OUT,     /* a combine unit was taken out of service */
+    FABRIC_UNIT_BACK     /* a combine unit works again and is back in service, empty */
 };
 
 struct fabric_drop {
     enum fabric_drop_kind what;
-    uint32_t cable;    /* FABRIC_LOST_*: cable on which the segment was lost */
-    bool out;          /* FABRIC_LOST_*: direction on this cable */
-    uint32_t sw;       /* FABRIC_UNIT_*: switch of the unit */
-    uint32_t from, to; /* FABRIC_LOST_SEGMENT: nodes; FABRIC_LEFT_GAVE_UP: node `from` has left */
-    uint64_t from_incarnation, to_incarnation; /* incarnations of their processes; 0: unknown */
-    uint32_t group;                            /* group that has failed */
-    uint32_t moved;    /* FABRIC_UNIT_OUT: groups that were moved to other trees */
-    uint32_t more;     /* FABRIC_LOST_SEGMENT: further losses between the same processes */
+    uint32_t cable; /* FABRIC_LOST_*: cable on which the segment was lost */
+    bool out;       /* FABRIC_LOST_*: direction on this cable */
+    uint32_t sw;    /* FABRIC_UNIT_*: switch of the unit */
+    /*
+     * FABRIC_LOST_SEGMENT: source and destination; FABRIC_LEFT_GAVE_UP: `from` is the node that has
+     * left
+     */
+    uint32_t from, to;
+    /* incarnations of the processes at these nodes; 0: unknown */
+    uint64_t from_incarnation, to_incarnation;
+    uint32_t group; /* group that has failed */
+    uint32_t moved; /* FABRIC_UNIT_OUT: number of groups that were moved to other trees */
+    /* FABRIC_LOST_SEGMENT: number of further losses between the same processes */
+    uint32_t more;
     uint64_t found_ns; /* emu_now_ns() when a scan found the loss, or the last of these losses */
 };
 
 /**
- * fabric_drops_find - scan the devices for losses and queue them. If the combine units of a switch
- * have done nothing for @bound_ps while contributions waited for them, take them out of service;
- * EMU_NEVER: take none out. Call this a few times per @bound_ps. fabric_drop_take() - take the next
- * loss from the queue; false: the queue is empty. fabric_drops_left() - return the length of the
- * queue. A failed group cannot recover: its members have to leave it. Thread: manager, workers run.
+ * fabric_drops_find - scan the devices for losses and queue them. If contributions have waited for
+ * the combine units of a switch for @bound_ps, and the units have done nothing, take the units out
+ * of service. @bound_ps is EMU_NEVER: take none out of service. Call this a few times per
+ * @bound_ps. fabric_drop_take() - take the next loss from the queue; false: the queue is empty.
+ * fabric_drops_left() - return the length of the queue. A failed group cannot recover: its members
+ * have to leave it. Thread: manager, workers run.
  */
 void fabric_drops_find(struct fabric *fabric, uint64_t now_ps, uint64_t bound_ps);
 bool fabric_drop_take(struct fabric *fabric, struct fabric_drop *ret);
@@ -207,16 +222,17 @@ uint32_t fabric_drops_left(const struct fabric *fabric);
 
 /**
  * fabric_combine_waiting - return the number of contributions that wait at the combine units of a
- * switch or, if these are link engines, of results. Unless @fault is 0, log each of them as hit by
- * this fault. Thread: manager, workers held.
+ * switch. If these units are link engines, return the number of results that wait. Unless @fault is
+ * 0, log each of them as hit by this fault. Thread: manager, workers held.
  */
 uint32_t fabric_combine_waiting(const struct fabric *fabric, uint32_t sw, uint32_t fault,
                                 uint64_t now_ps);
 
 /**
- * fabric_combine_exhaust - while @exhausted, refuse combine states in switch @sw to new groups, as
- * if existing groups had taken all of them. Existing groups keep their states.
- * fabric_combine_refused() - return the number of groups that this has refused so far.
+ * fabric_combine_exhaust - if @exhausted is true, refuse combine states in switch @sw to new groups
+ * from now on, as if existing groups had reserved all of them; if it is false, end this. Existing
+ * groups keep their states. fabric_combine_refused() - return the number of groups that were
+ * refused for this reason.
  */
 void fabric_combine_exhaust(struct fabric *fabric, uint32_t sw, bool exhausted);
 uint64_t fabric_combine_refused(const struct fabric *fabric, uint32_t sw);
@@ -233,7 +249,7 @@ int fabric_wire_slow(struct fabric *fabric, uint32_t cable, bool out, uint32_t f
 
 /* State of the sending end of one direction of a cable. */
 struct fabric_port {
-    bool ready;    /* it has something to send and a credit for it */
+    bool ready;    /* the port has something to send and a credit for it */
     bool idle;     /* no worker has stepped its device since the last sample: ignore `ready` */
     uint64_t sent; /* segments since the start */
 };
@@ -264,11 +280,11 @@ void fabric_expect_faults(struct fabric *fabric);
 /**
  * fabric_reroute - while traffic runs, publish new routing tables in all switches for the network
  * without the cables for which @routed is false, and new trees for groups that used one of them.
- * @partitioned: receives the number of pairs that have no route now, each a switch with nodes and
- *               a destination node.
- * @treeless: called for each group whose tree has lost a link and that can have no other tree now;
- *            adapters retry the group's packets up to profile->retry_limit times.
- * Errors: -ENOMEM, -E2BIG; the old tables stay in force. Thread: manager.
+ * @partitioned: receives the number of pairs without a route. A pair consists of a switch that has
+ * nodes, and of a destination node.
+ * @treeless: called for each group whose tree has lost a link, if no other tree is possible now.
+ * Adapters retry the packets of such a group up to profile->retry_limit times. Errors: -ENOMEM,
+ * -E2BIG; the old tables stay in force. Thread: manager.
  */
 int fabric_reroute(struct fabric *fabric, const bool *routed, uint64_t now_ps,
                    uint64_t *partitioned, void (*treeless)(void *ctx, uint32_t group), void *ctx);
@@ -278,28 +294,31 @@ uint64_t fabric_regrown(const struct fabric *fabric);
 
 /**
  * fabric_ungrown - return the number of groups that keep a tree with a lost link until they are
- * idle. fabric_regrow() - replace the trees with a lost link of groups that are idle now;
- * fabric_reroute() calls it. Thread: manager.
+ * idle. fabric_regrow() - replace the trees of those groups that are idle now; fabric_reroute()
+ * calls it. Thread: manager.
  */
 uint32_t fabric_ungrown(const struct fabric *fabric);
 void fabric_regrow(struct fabric *fabric, uint64_t now_ps,
                    void (*treeless)(void *ctx, uint32_t group), void *ctx);
 
-/* Limit of segments that one fabric_reroute_in_flight() takes from each end of a link. */
+/*
+ * Maximum number of segments that one call of fabric_reroute_in_flight() takes from each end of a
+ * link.
+ */
 #define FABRIC_REROUTE_IN_FLIGHT_MOST 16u
 
 /**
  * fabric_can_reroute_in_flight - return whether segments that wait for a link that is down can be
  * rerouted in flight. fabric_must_tend() - return whether the manager must call
- * fabric_reroute_in_flight() and fabric_regrow() repeatedly as long as any link is down, because
- * new tables alone do not help segments and operations that are under way.
+ * fabric_reroute_in_flight() and fabric_regrow() repeatedly as long as any link is down. It must if
+ * new tables alone do not help the segments and operations that are under way.
  */
 bool fabric_can_reroute_in_flight(const struct fabric *fabric);
 bool fabric_must_tend(const struct fabric *fabric);
 
 /**
- * fabric_reroute_in_flight - take segments that switches hold for a cable between them that is
- * down, and send them by another route of the tables in force (in_flight.c). Moves at most
+ * fabric_reroute_in_flight - take segments that wait in switches for a cable that is down, and send
+ * them by another route of the tables in force (in_flight.c). Moves at most
  * FABRIC_REROUTE_IN_FLIGHT_MOST per end and call. Returns how many segments it moved. Thread:
  * manager, between fabric_pause() and fabric_resume().
  */
@@ -322,8 +341,8 @@ bool fabric_reaches(const struct fabric *fabric, uint32_t from, uint32_t to);
 /**
  * fabric_drop_unreachable - set whether fabric_reroute_in_flight() drops segments whose source
  * cannot reach their destination, and segments of groups whose members cannot reach each other. By
- * default they wait. fabric_dropped_unreachable() - return how many it has dropped. Thread:
- * manager.
+ * default such segments wait. fabric_dropped_unreachable() - return how many segments it has
+ * dropped. Thread: manager.
  */
 void fabric_drop_unreachable(struct fabric *fabric, bool drops);
 uint64_t fabric_dropped_unreachable(const struct fabric *fabric);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * members.c - the *parts* of a group, its tables in devices. Each switch of the group's tree has a
- * part. With acknowledgments the adapter of each member also has one, with the member's link in the
- * tree of switches, and its position in the tree of adapters.
+ * part. With acknowledgments the adapter of each member also has a part. It contains the member's
+ * link in the tree of switches, and the member's position in the tree of adapters.
  *
  * The tree of adapters divides the members, sorted by node number, into contiguous subtrees. Nodes
  * with similar numbers are close to each other in the network, so most edges of the tree connect
@@ -17,7 +17,8 @@
 /* A member's position in the tree of adapters. */
 struct member {
     uint32_t node;
-    uint32_t parent; /* node, or number of a unit; ENGINE_NO_NODE: this is the root */
+    /* number of a node or of a unit engine; ENGINE_NO_NODE: this member is the root */
+    uint32_t parent;
     uint32_t children;
     uint32_t child[EMU_TREE_WIDTH_MAX];
 };
@@ -55,13 +56,14 @@ static void tree_grow(struct member *member, uint32_t count, uint32_t width)
     }
 }
 
-#define CHAIN_MOST 64u /* limit of members in a tree of width 1, where each result passes all */
+/* limit of members in a tree of width 1, in which each result passes through all members */
+#define CHAIN_MOST 64u
 
 /*
  * Return the width of a group's tree of adapters. A short operation is fastest in a wide tree,
- * which has few levels. The contributions of long vectors, however, all arrive over the parent's
- * link. So for a wide window the tree has the smaller vector_tree_width of the profile, and its
- * adapters work as a pipeline.
+ * which has few levels. But with long vectors the parent's link is the bottleneck, because it
+ * carries the contributions of all children. So for a wide window the tree has the smaller
+ * vector_tree_width of the profile, and its adapters work as a pipeline.
  */
 static uint32_t tree_width(const struct fabric *fabric, const struct fabric_group *group)
 {

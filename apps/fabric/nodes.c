@@ -3,8 +3,9 @@
  * nodes.c - attach processes to nodes and detach them; publish the incarnations of nodes, and cut
  * off processes that do not read.
  *
- * A node serves one process after another. Each is an *incarnation*, and the fabric numbers them.
- * The *incarnation word* of a node holds this number and flags (emu_incarnation_state()).
+ * A node serves one process after another. Each process is a numbered *incarnation* of the node.
+ * The *incarnation word* of a node contains the number of its latest incarnation, and flags
+ * (emu_incarnation_state()).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +23,9 @@
 #include "emu/dev/rcu.h"
 
 #define FABRIC_TICK_MS 1000u
-/* A process whose ring stays full is cut off unless it reads this many segments in cut_off_ms. */
+/*
+ * While its ring is full, a process must read this many segments in cut_off_ms, or it is cut off.
+ */
 #define FABRIC_STALL_SEGMENTS 64
 
 /*
@@ -39,13 +42,13 @@ static void node_publish_list(struct fabric *fabric, struct emu_worker *worker)
         if (fabric->hostif[n] && fabric->hostif[n]->dev->worker == worker)
             list->hostif[list->count++] = fabric->hostif[n];
     emu_worker_hostifs(worker, list);
-    if (fabric_is_virtual(fabric)) /* the driver may wait for a process that is gone now */
+    if (fabric_is_virtual(fabric)) /* simulated time may wait for a process that is gone now */
         emu_waiter_ring(fabric->worker[0]->waiter);
 }
 
 /*
- * X5 (hostif/fabric/fabric.c): the word is published before any other process can receive something
- * from the process that it describes.
+ * X5 (hostif/fabric/fabric.c): the word is published before any other process can receive a segment
+ * from the new incarnation.
  */
 void fabric_incarnation_publish(struct fabric *fabric, uint32_t node, uint64_t word)
 {
@@ -101,7 +104,7 @@ static void node_plug(struct fabric *fabric, uint32_t node, struct emu_hostif *h
     atomic_store_explicit(&host.tx->plug.hostif, hostif, memory_order_release); /* E4 */
 }
 
-/* Signal the device at the node's port, which then sends or drops the entries waiting there. */
+/* Signal the device at the node's port. It then sends or drops the entries that wait there. */
 static void node_signal_device(struct fabric *fabric, uint32_t node)
 {
     struct fabric_host host = fabric_host(fabric, node);
@@ -110,7 +113,10 @@ static void node_signal_device(struct fabric *fabric, uint32_t node)
     emu_dev_signal_remote(host.dev, EMU_EVENT_DATA, emu_port_signal(host.port));
 }
 
-/* Publish whether threads outnumber cores. If so, they spin less, as spinning delays others. */
+/*
+ * Publish whether threads outnumber cores. If so, threads spin less, because spinning delays other
+ * threads.
+ */
 static void nodes_publish_oversubscribed(struct fabric *fabric)
 {
     uint32_t threads = fabric->workers + fabric->attached;
@@ -199,8 +205,8 @@ static int64_t node_free(const struct fabric *fabric, uint32_t host, int64_t wan
 
 /*
  * Return the shared multicast buffer of the switch of @node; the first process there creates it.
- * NULL: there is none, because a switch copies a segment to several processes in one step only on
- * clock raw without link engines.
+ * NULL: there is no buffer. It is used only on clock raw without link engines, where a switch
+ * copies a segment to several processes in one step.
  */
 static struct emu_mcast_buf *mcast_buf_of(struct fabric *fabric, uint32_t node)
 {
@@ -261,13 +267,19 @@ static int hostif_make(struct fabric *fabric, uint32_t node, struct emu_hostif *
                              &fabric->clock, memfd);
 }
 
-/* Return what the process's bell wakes: on clock virtual the thread that drives all workers. */
+/*
+ * Return the waiter of the thread that the bell of a process wakes. On clock virtual this is the
+ * thread that drives all workers.
+ */
 static struct emu_waiter *bell_waiter(const struct fabric *fabric, const struct emu_hostif *hostif)
 {
     return fabric_is_virtual(fabric) ? fabric->worker[0]->waiter : hostif->dev->worker->waiter;
 }
 
-/* Let the bell (an eventfd) wake the worker. Returns a duplicate bell, which the caller closes. */
+/*
+ * Let the bell (an eventfd) of a process wake its worker. Returns a duplicate of the descriptor,
+ * which the caller closes.
+ */
 static int hostif_watch(const struct fabric *fabric, const struct emu_hostif *hostif)
 {
     int bell = fcntl(hostif->bell, F_DUPFD_CLOEXEC, 0);
@@ -278,7 +290,8 @@ static int hostif_watch(const struct fabric *fabric, const struct emu_hostif *ho
     err = emu_waiter_add(bell_waiter(fabric, hostif), hostif->bell);
     if (err) {
         close(bell);
-        return err == -ENOSPC ? -EDQUOT : err; /* fabric_attach(): -ENOSPC means no free node */
+        /* fabric_attach() returns -ENOSPC if no node is free */
+        return err == -ENOSPC ? -EDQUOT : err;
     }
     return bell;
 }
@@ -450,8 +463,8 @@ static bool tick_hostif(struct fabric *fabric, struct emu_hostif *hostif, uint32
 }
 
 /*
- * Return how much of a tick counts for bounds: not the time in which threads waited for cores, but
- * at least a share of the tick, so that every bound expires at some time.
+ * Return how much of a tick counts for bounds. The time in which threads waited for cores does not
+ * count. But at least a share of the tick does, so that every bound expires at some time.
  */
 static uint32_t tick_counted_ms(struct fabric *fabric)
 {

@@ -17,7 +17,10 @@
 
 #define HIDDEN "***"
 
-/* Return whether @name, of @bytes bytes, is that of an option or a variable with a secret. */
+/*
+ * Return whether @name, of @bytes bytes, is the name of an option or a variable whose value is a
+ * secret.
+ */
 static bool names_secret(const char *name, size_t bytes)
 {
     static const char *const parts[] = {"key",        "token",      "secret", "passw",
@@ -30,7 +33,10 @@ static bool names_secret(const char *name, size_t bytes)
     return false;
 }
 
-/* Return whether a URL is http or https, in which a user without a password is usually a token. */
+/*
+ * Return whether a URL begins with http or https. In such a URL, a user without a password is
+ * usually a token.
+ */
 static bool is_http(const char *word, const char *at)
 {
     size_t bytes = (size_t)(at - word);
@@ -86,7 +92,10 @@ static bool is_utf8(struct json_object *string)
     return read;
 }
 
-/* Return @bytes of @word, then @end, as JSON. If this is not UTF-8, non-ASCII bytes become '?'. */
+/*
+ * Return the first @bytes of @word, followed by @end, as JSON. If they are not UTF-8, '?' replaces
+ * each byte that is not ASCII.
+ */
 static struct json_object *word_json(const char *word, size_t bytes, const char *end)
 {
     struct json_object *ret = NULL;
@@ -146,9 +155,9 @@ static struct json_object *words_in(const char *text)
 }
 
 /*
- * Return the command line as the user wrote it: that of the script that has started this process
- * and put its words into FABEMU_ORIGIN, or else that of this process. getopt has reordered main()'s
- * argv.
+ * Return the command line as the user wrote it. A script that starts this process puts its own
+ * command line into FABEMU_ORIGIN. Otherwise, use the command line of this process; not argv of
+ * main(), because getopt has reordered it.
  */
 static struct json_object *words_of_user(void)
 {

@@ -13,8 +13,9 @@
  * lost link (in_flight.c). The tree changes while the workers are held and no switch has segments
  * or partial results of the group. A group that is never idle keeps its tree, and is slow. On
  * several hosts no host can see all of the group's switches, so all groups keep their trees. With
- * link-level retry they continue like groups that are never idle. Without it, a link goes out only
- * because a port was stuck, and their segments still use that port (switch_crossbar_link()).
+ * link-level retry these groups continue like groups that are never idle. Without it, the manager
+ * takes a link out of use only because a port was stuck, and segments of groups still use that port
+ * (switch_crossbar_link()).
  *
  * Source: QsNet III §V (the broadcast tree moves when its top fails).
  */
@@ -47,14 +48,16 @@ static uint32_t member_first(const struct fabric_group *group)
     return group->node[i];
 }
 
-/* Return whether @node has left the group, but is reachable, so that a tree can include it. */
+/*
+ * Return whether @node has left the group, but is still reachable, so that a tree can include it.
+ */
 static bool left_in_reach(const struct fabric *fabric, const struct fabric_group *group,
                           uint32_t node)
 {
     return (node & FABRIC_LEFT) && both_reach(fabric, member_first(group), node & ~FABRIC_LEFT);
 }
 
-/* Plan a tree for the members and, if @with_left, for reachable nodes that have left. */
+/* Plan a tree for the members and, if @with_left is true, for reachable nodes that have left. */
 static int tree_over(const struct fabric *fabric, const struct fabric_group *group, bool with_left,
                      struct topo_tree *tree)
 {
@@ -74,9 +77,10 @@ static int tree_over(const struct fabric *fabric, const struct fabric_group *gro
 }
 
 /*
- * Plan a tree for the members, and for reachable nodes that have left. A member may leave as soon
- * as it has posted its contribution, whose packets may then still be under way or be retransmitted.
- * Switches accept packets of a group only at ports of its tree.
+ * Plan a tree for the members, and for reachable nodes that have left. The tree includes these
+ * nodes because switches accept packets of a group only at ports of its tree, and a member may
+ * leave as soon as it has posted its contribution. Packets of this contribution may then still be
+ * under way, or be sent again.
  */
 static int tree_plan(const struct fabric *fabric, const struct fabric_group *group,
                      struct topo_tree *tree)
@@ -125,7 +129,7 @@ enum replanned {
     REPLAN_NEVER  /* no other tree is possible now */
 };
 
-/* Replace the group's tree and its parts in switches; the old ones are freed. */
+/* Give the group a new tree and new parts in switches, and free the old ones. */
 static void group_takes(struct fabric *fabric, struct fabric_group *group,
                         const struct topo_tree *tree, struct switch_group **part)
 {
@@ -170,7 +174,7 @@ static enum replanned group_move(struct fabric *fabric, struct fabric_group *gro
         }
         fabric_switch_groups_withdraw(fabric, group->id, tree);
     }
-    /* cannot fail, because the tables still have the group's slots */
+    /* cannot fail, because the tables of the switches still have an entry for the group */
     fabric_switch_groups_publish(fabric, group->id, &group->tree, group->part);
     return REPLAN_NEVER;
 }
@@ -199,7 +203,10 @@ static enum replanned group_to_tree(struct fabric *fabric, struct fabric_group *
     return how;
 }
 
-/* Return whether the fabric has taken all segments that nodes that have left had posted. */
+/*
+ * Return whether the fabric has taken all segments that were posted by nodes that have left the
+ * group.
+ */
 static bool left_is_quiet(const struct fabric *fabric, const struct fabric_group *group)
 {
     struct fabric_node_sample sample;
@@ -213,9 +220,9 @@ static bool left_is_quiet(const struct fabric *fabric, const struct fabric_group
 
 /*
  * Plan a tree that includes nodes that have left, and move the group to it. If that is not
- * possible, try a tree without these nodes, but only without acknowledgments: such a group moves
- * only when it is idle, so no switch has segments of these nodes, and left_is_quiet() checks for
- * segments that they have posted.
+ * possible, and there are no acknowledgments, try a tree without these nodes. This is safe, because
+ * such a group moves only when it is idle. So no switch has segments of these nodes, and
+ * left_is_quiet() checks that none of their posted segments waits in a host interface.
  */
 static enum replanned group_to(struct fabric *fabric, struct fabric_group *group, uint64_t now_ps)
 {
@@ -264,7 +271,10 @@ static bool group_is_partitioned(const struct fabric *fabric, const struct fabri
     return false;
 }
 
-/* Replan a group whose tree has lost a link, or lacks a node that has left and is reachable. */
+/*
+ * Plan a new tree for a group whose tree has lost a link, or does not include a node that has left
+ * and is reachable.
+ */
 static enum replanned group_heal(struct fabric *fabric, struct fabric_group *group, uint64_t now_ps)
 {
     enum replanned how;

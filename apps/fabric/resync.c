@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * resync.c - when a host rejoins, copy the state of the network into its new *replica* (hosts.h),
- * and let the other hosts discard the former state of its devices.
+ * resync.c - when a host rejoins, copies the state of the network into the host's new *replica*
+ * (hosts.h), and lets the other hosts discard what they know of the host's former devices.
  *
  * The new replica cannot plan the existing trees again, because a plan depends on how many trees
  * passed through each switch when it was made. So it gets a copy of each group. The former
@@ -15,7 +15,7 @@
 #include "apps/fabric/internal.h"
 #include "emu/util/bits.h"
 
-#define PROCESS_AT_ONCE 16384u /* incarnations set during one hold of the workers */
+#define PROCESS_AT_ONCE 16384u /* how many incarnations are set during one hold of the workers */
 
 void fabric_group_each(const struct fabric *fabric,
                        void (*each)(void *ctx, const struct fabric_group_copy *group), void *ctx)
@@ -47,8 +47,8 @@ static bool ports_lead_on(const struct topo_graph *graph, const struct topo_tree
 }
 
 /*
- * Return whether the tree has ports at the switch, all of them exist, and `up` is one of them or
- * -1.
+ * Return whether the tree has ports at the switch, whether all of them exist, and whether `up` is
+ * one of them or -1.
  */
 static bool tree_switch_is_sane(const struct topo_graph *graph, const struct topo_tree_switch *at)
 {
@@ -72,7 +72,10 @@ static bool copy_is_sane(const struct fabric *fabric, const struct fabric_group_
     return sane && fabric_units_can(fabric, copy->combines, &copy->tree);
 }
 
-/* Return whether the copied group is no extra tree, or an extra tree of a group that is here. */
+/*
+ * Return whether the copied group is not an extra tree, or is an extra tree of a group that exists
+ * on this host.
+ */
 static bool copy_is_of_group(const struct fabric *fabric, const struct fabric_group *copy)
 {
     uint32_t number = fabric_group_number(fabric, copy);
@@ -93,9 +96,9 @@ static int copy_tree(struct topo_tree *to, const struct topo_tree *from)
 }
 
 /*
- * Publish the copied group in the switches. The engines on this host get no part of it: those of
- * adapters because no member is on this host, and those at switches because a group that combined
- * in them has failed.
+ * Publish the copied group in the switches. The engines on this host get no part of the group. No
+ * engine of an adapter needs one, because no member is on this host. No unit engine needs one,
+ * because a group that combined in them has failed.
  */
 static int copy_install(struct fabric *fabric, struct fabric_group *group)
 {
@@ -211,9 +214,9 @@ static uint32_t engine_incarnation_publish(struct fabric *fabric, uint32_t n, ui
 }
 
 /*
- * Tells each engine on this host the new incarnation of each engine on @host, one write per pair.
- * After at least PROCESS_AT_ONCE writes the workers may run. Until an engine has the new
- * incarnation, it refuses packets of the new devices, which retransmit them.
+ * Writes the new incarnation of each engine on @host into each engine on this host: one write per
+ * pair of engines. After PROCESS_AT_ONCE or more writes it lets the workers run for a moment. Until
+ * an engine has the new incarnation, it refuses packets of the new devices, which retransmit them.
  */
 void fabric_host_incarnation(struct fabric *fabric, uint32_t host, uint32_t incarnation)
 {

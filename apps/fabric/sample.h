@@ -4,7 +4,7 @@
  * fabric, and the reports of its processes. counters.def lists the counters.
  *
  * Relaxed loads read the counters without holding a worker. Each value is recent, but the values of
- * one sample may be of different moments. Only parts on this host can be sampled.
+ * one sample were not necessarily read at the same moment. Only parts on this host can be sampled.
  */
 #ifndef APPS_FABRIC_SAMPLE_H
 #define APPS_FABRIC_SAMPLE_H
@@ -36,13 +36,21 @@ bool fabric_sample_node(const struct fabric *fabric, uint32_t node, struct fabri
 
 enum fabric_watcher { FABRIC_WATCH_TELEMETRY = 1, FABRIC_WATCH_TIMELINE = 2 };
 
-/** fabric_watch - let processes report finished collectives while any watcher has set @watched. */
+/**
+ * fabric_watch - set whether watcher @who needs reports. Processes report finished collectives
+ * while at least one watcher needs them.
+ */
 void fabric_watch(struct fabric *fabric, enum fabric_watcher who, bool watched);
 
-/** fabric_watch_messages - processes also report messages of @bytes or more. Thread: manager. */
+/**
+ * fabric_watch_messages - let processes also report messages of @bytes or more. Thread: manager.
+ */
 void fabric_watch_messages(struct fabric *fabric, uint64_t bytes);
 
-/* A reader's position in the reports of the process at a node. All 0: before the first report. */
+/*
+ * A reader's position in the reports of the process at a node. If all fields are 0, it is before
+ * the first report.
+ */
 struct fabric_finished_at {
     uint64_t incarnation; /* emu_incarnation_state() of the node when its reports were read */
     uint64_t next;        /* number of the next report to read */
@@ -53,8 +61,8 @@ void fabric_finished_from(const struct fabric *fabric, uint32_t node,
                           struct fabric_finished_at *ret);
 
 /**
- * fabric_finished - read the reports of the current process at @node from position @at on, and
- * advance @at. Writes at most EMU_FINISHED_SLOTS reports to @ret and returns how many. Adds the
+ * fabric_finished - read the reports of the current process at @node, beginning at position @at,
+ * and advance @at. Writes at most EMU_FINISHED_SLOTS reports to @ret and returns how many. Adds the
  * number of reports that were overwritten before they were read to @missed. fabric_drawn() - read
  * the random sample of collectives that processes report even without a watcher (emu_comm_draw()),
  * in the same manner. Thread: manager.

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * stalls.c - find out why a run has stalled: which operations of processes are pending, where the
- * contributions to a collective have arrived, and which links wait without sending.
+ * contributions to a collective have arrived, and which links have something to send but do not
+ * send.
  *
  * A *contribution* is one member's operand of a collective. Reports of processes about pending
  * operations are used only after emu_pending_read() has checked them. Everything else is read from
@@ -42,7 +43,7 @@ bool fabric_pending(const struct fabric *fabric, uint32_t node, struct emu_pendi
 
 /* --- contributions to a collective -------------------------------------------------- */
 
-/* Return the limit of the switches or adapters at which contributions to @group are combined. */
+/* Return the maximum number of switches or adapters that combine contributions to @group. */
 static uint32_t arrived_max(const struct fabric_group *group)
 {
     return group->engines ? group->engines->count : group->tree.count;
@@ -71,7 +72,10 @@ struct arrived {
     uint32_t count;
 };
 
-/* Collect the results of fabric_arrived() on all hosts; 0 if out of memory. Free @ret->at later. */
+/*
+ * Collect the results of fabric_arrived() on all hosts. Returns 0 without memory. The caller frees
+ * @ret->at.
+ */
 static void arrived_on_all_hosts(struct fabric *fabric, const struct fabric_group *group,
                                  uint32_t seq, struct arrived *ret)
 {
@@ -150,7 +154,10 @@ uint32_t fabric_contributions(struct fabric *fabric, uint32_t id, uint32_t seq,
     return count;
 }
 
-/* Return whether a switch of the tree has all contributions from below, and so has sent them up. */
+/*
+ * Return whether a switch of the tree has all contributions from below. It has then sent its
+ * partial result up.
+ */
 static bool result_has_left(const struct fabric_group *group, const struct arrived *arrived,
                             uint32_t sw)
 {
@@ -216,8 +223,8 @@ static const struct emu_mismatch *mismatch_here(const struct fabric_group *group
 }
 
 /*
- * On the coordinator, return a copy that belongs to the fabric, because the query to other hosts
- * releases the workers and they may then change the original.
+ * On the coordinator, return a copy that belongs to the fabric. The workers run during the query to
+ * other hosts, and may then change the original.
  */
 const struct emu_mismatch *fabric_mismatch(struct fabric *fabric, uint32_t id)
 {
@@ -243,7 +250,7 @@ const struct emu_mismatch *fabric_mismatch(struct fabric *fabric, uint32_t id)
 /* Segments that one direction of a link had sent at the last sample. */
 struct fabric_moved {
     uint64_t segments;
-    uint64_t since_ns; /* time of the last sample that found new ones; 0: not sampled */
+    uint64_t since_ns; /* time of the last sample that found new segments; 0: not sampled yet */
 };
 
 /*
@@ -300,7 +307,7 @@ int fabric_stalls_sample(struct fabric *fabric, uint64_t now_ns)
 
 struct stalls {
     struct fabric_stall *at;
-    uint32_t count; /* stalls found, which may be more than @max */
+    uint32_t count; /* number of stalls found; may be more than `max` */
     uint32_t max;   /* elements of `at` */
     uint64_t now_ns;
 };
@@ -318,9 +325,9 @@ static void stall_add(struct stalls *list, const struct fabric_moved *moved,
 }
 
 /*
- * Add the stalled links that leave switch @s. With virtual channels, missing credits are not
- * reported, because the missing replies that engine_stalls() reports explain more. A port that has
- * a segment and a credit and does not send is always reported.
+ * Add the stalled links that leave switch @s. A port that has a segment and a credit and does not
+ * send is always reported. With virtual channels, missing credits are not reported, because
+ * engine_stalls() reports missing replies, which explain more.
  */
 static void switch_stalls(const struct fabric *fabric, uint32_t s, struct stalls *list)
 {

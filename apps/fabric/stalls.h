@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * stalls.h - find out why a run has stalled: which operations of processes are pending, which
- * contributions to a collective are missing, and which links wait without sending.
+ * contributions to a collective are missing, and which links have something to send but do not
+ * send.
  *
  * A *contribution* is one member's operand of a collective. The segments of a group's collectives
- * are numbered, and each of them has one contribution from each member. On the coordinator of
+ * are numbered. Each member sends one contribution to each of these segments. On the coordinator of
  * several hosts, functions that need held workers release them during queries.
  */
 #ifndef APPS_FABRIC_STALLS_H
@@ -26,14 +27,18 @@ struct fabric_contribution {
     uint32_t node; /* the member */
     bool known;    /* the group has a tree that includes the member */
     bool arrived;
-    uint32_t sw;   /* switch where it has arrived, or should; TOPO_NONE: the node's adapter */
+    /* switch at which it has arrived or should arrive; TOPO_NONE: the node's adapter */
+    uint32_t sw;
     uint32_t port; /* port of that switch */
 };
 
 /* The contributions to one segment of a group that have arrived at one switch or node. */
 struct fabric_arrived {
     uint32_t at; /* the switch; if adapters combine, the node */
-    /* at a switch: the ports whose contributions have arrived; at a node: port 0 for its own */
+    /*
+     * at a switch: the ports at which contributions have arrived; at a node: port 0 stands for its
+     * own contribution
+     */
     emu_ports ports;
 };
 
@@ -90,7 +95,7 @@ struct fabric_stall {
 };
 
 /**
- * fabric_stalls_sample - note for each link whether it has sent since the last sample. Call about
+ * fabric_stalls_sample - record for each link whether it has sent since the last sample. Call about
  * once a second. Errors: -ENOMEM. Thread: manager.
  */
 int fabric_stalls_sample(struct fabric *fabric, uint64_t now_ns);

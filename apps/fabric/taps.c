@@ -17,20 +17,28 @@
 #include "apps/fabric/internal.h"
 #include "emu/link/tap_area.h"
 
-#define TAPS_RECORDS   65536u /* slots of all rings together, if TAPS_LEAST permits */
-#define TAPS_LEAST     1024u  /* minimum number of slots of one ring */
-#define TAPS_ENDS      16u    /* initial capacity of a worker's list of ends; a power of two */
-#define DIRECTION_ENDS 8u     /* upper limit of the link ends of a cable */
+/* number of slots of all rings together, if each ring then has at least TAPS_LEAST */
+#define TAPS_RECORDS   65536u
+#define TAPS_LEAST     1024u /* minimum number of slots of one ring */
+#define TAPS_ENDS      16u   /* initial capacity of a worker's list of ends; a power of two */
+#define DIRECTION_ENDS 8u    /* upper limit of the link ends of a cable */
 
 static_assert(EMU_TAP_NAME_BYTES == 48, "fabric_direction_name() promises 48 bytes");
 
 struct fabric_taps {
     struct emu_tap_area *area;
-    size_t bytes;         /* size of the area; a copy, because the area's reader can write there */
+    /*
+     * size of the area. This is a copy, because the reader of the area can change the size in the
+     * area
+     */
+    size_t bytes;
     struct emu_taps **of; /* by worker: its taps; NULL if they are not allocated yet */
 };
 
-/* The link ends on this host that send in one direction of a cable, or receive from a process. */
+/*
+ * The link ends on this host that record one direction of a cable. They send in it; if a process
+ * sends in it, they receive from the process.
+ */
 struct direction_ends {
     struct emu_tx *tx;      /* sends the segments; NULL: a process or another host sends them */
     struct emu_rx *rx;      /* returns credits in this direction; NULL: not on this host */
@@ -45,7 +53,10 @@ static struct direction_ends ends_of_switch(const struct fabric *fabric, const s
     return (struct direction_ends){.tx = ends.tx, .rx = ends.rx, .answers = ends.answers};
 }
 
-/* Find the end that sends to port @at of a switch, or the port itself if a process sends to it. */
+/*
+ * Find the end that sends to port @at of a switch. If a process sends to this port, find the port
+ * itself.
+ */
 static struct direction_ends ends_towards(const struct fabric *fabric, const struct topo_at *at)
 {
     struct emu_rx *rx = fabric->sw[at->sw] ? switch_rx(fabric->sw[at->sw], at->port) : NULL;
@@ -72,7 +83,10 @@ static struct direction_ends ends_of_node(const struct fabric *fabric,
     return ends;
 }
 
-/* There are no ends if the sending device is on another host, which captures the direction. */
+/*
+ * Find the ends of a direction. There are none if the sending device is on another host; that host
+ * then captures the direction.
+ */
 static struct direction_ends ends_of_direction(const struct fabric *fabric, uint32_t i, bool out)
 {
     const struct fabric_cable *cable = fabric_cable(fabric, i);
@@ -101,8 +115,9 @@ void fabric_direction_name(const struct fabric *fabric, uint32_t i, bool out, ch
 static_assert(EMU_TAP_ABOUT_BYTES >= 2 * TOPO_NAME_MAX + sizeof ">, down", "the longest text");
 
 /*
- * Write a description of a direction: the names of its two ends, if the network's file has names,
- * and "up" away from the nodes or "down" towards them. Examples: "node01>leaf1, up" and "up".
+ * Write a description of a direction: the names of its two ends, if the network's file has names;
+ * then "up" if it leads away from the nodes, or "down" if it leads towards them. Examples:
+ * "node01>leaf1, up" and "up".
  */
 static void direction_describe(const struct fabric *fabric, uint32_t i, bool out,
                                char text[static EMU_TAP_ABOUT_BYTES])
@@ -124,7 +139,10 @@ static void direction_describe(const struct fabric *fabric, uint32_t i, bool out
         snprintf(text, EMU_TAP_ABOUT_BYTES, "%s", direction);
 }
 
-/* Write the ends of a direction. Return whether the capture selects it and it has ends here. */
+/*
+ * Find the ends of a direction. Returns whether the capture selects the direction and it has ends
+ * on this host.
+ */
 static bool direction_find_ends(const struct fabric *fabric, const uint8_t *directions_of,
                                 uint32_t i, bool out, struct direction_ends *ends)
 {
@@ -170,7 +188,10 @@ static struct emu_tap_end *tap_end_get(struct fabric_taps *all, const struct emu
     return &(*taps)->end[ends];
 }
 
-/* Let @rx, unless it is NULL, record arrivals (@takes) or sent entries. False: out of memory. */
+/*
+ * Unless @rx is NULL, let it record the entries that arrive or, if @takes is false, the entries
+ * that it sends. False: out of memory.
+ */
 static bool tap_rx(struct fabric_taps *all, const struct emu_rx *rx, uint32_t iface, bool takes)
 {
     struct emu_tap_end *end = rx ? tap_end_get(all, rx->owner, rx) : NULL;
@@ -252,8 +273,9 @@ static int taps_fill(const struct fabric *fabric, struct fabric_taps *all,
 }
 
 /*
- * Create the taps; no device uses them yet. The caller closes @memfd, also on failure, unless it is
- * still the -1 that the caller has set. Errors: -ENODEV, no selected direction has an end here.
+ * Create the taps; no device uses them yet. The caller sets @memfd to -1 before the call. If it is
+ * no longer -1 afterwards, the caller closes it, even after an error. Errors: -ENODEV, no selected
+ * direction has an end here.
  */
 static int taps_make(const struct fabric *fabric, struct fabric_taps *all,
                      const struct fabric_capture *capture, int *memfd)
@@ -292,8 +314,8 @@ static void direction_set_tapped(const struct direction_ends *ends, bool tapped)
 }
 
 /*
- * Give the workers the taps @all and enable them on the directions @directions_of. If @all is NULL,
- * take all taps away from the workers. If @directions_of is NULL, change all directions.
+ * Install the taps @all in the workers, and enable them in the directions @directions_of. If @all
+ * is NULL, remove all taps from the workers. If @directions_of is NULL, change all directions.
  */
 static void taps_publish(struct fabric *fabric, struct fabric_taps *all,
                          const uint8_t *directions_of)

@@ -2,21 +2,21 @@
 /*
  * calls.c - post one call of a collective to its group, and store the result when it is complete.
  *
- * The network executes barriers, broadcasts, reductions and all-reduces. Other collectives consist
- * of these:
+ * The network executes barriers, broadcasts, reductions and all-reduces. Other collectives are
+ * composed of these:
  * - an allgather is one broadcast from each rank, and a reduce-scatter is one reduction to each
  *   rank. All parts of a call are in flight at the same time;
  * - a scatter is one broadcast of the blocks of all ranks;
  * - a gather is one reduction, in which the switches *concatenate* the blocks of all ranks: each
  *   rank contributes a vector that is zero except for its own block, and the operation is a bitwise
- *   OR. Each rank sends as many bytes as the root receives, so this is for small blocks;
- * - a scan, an exscan or an all-to-all distributes the blocks of all ranks to all ranks: small ones
- *   by one all-reduce that concatenates them, others by one broadcast from each rank. Each rank
- *   then picks its part. For a scan it applies the operation in the order of the ranks, so any
- *   operation and type is possible.
+ *   OR. Each rank sends as many bytes as the root receives, so this is only used for small blocks;
+ * - a scan, an exscan or an all-to-all distributes the blocks of all ranks to all ranks. Small
+ *   blocks are concatenated by one all-reduce; larger ones are sent by one broadcast from each
+ *   rank. Each rank then selects the data that it needs. For a scan it applies the operation
+ *   itself, in the order of the ranks, so any operation and type is possible.
  *
- * Buffers that are not contiguous are packed into a copy. A rank may therefore use a different
- * layout of the data than the other ranks.
+ * Buffers that are not contiguous are packed into a copy. Therefore ranks may use different layouts
+ * of the data.
  */
 #include "coll_fabemu.h"
 
@@ -24,12 +24,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Up to this size of all blocks, one all-reduce that concatenates them replaces broadcasts. */
+/*
+ * If all blocks together have at most this size, one all-reduce concatenates them; otherwise they
+ * are broadcast.
+ */
 #define CONCATENATED_BYTES 1024
 
 /* --- posting ---------------------------------------------------------------------------- */
 
-/* Return whether one all-reduce distributes the blocks of all ranks; false: broadcasts do. */
+/*
+ * Return whether one all-reduce distributes the blocks of all ranks, and not one broadcast per
+ * rank.
+ */
 static bool is_concatenated(const struct coll_fabemu_call *call)
 {
     return call->bytes <= CONCATENATED_BYTES;
@@ -111,7 +117,7 @@ static int post_reduce_scatter(const struct posting *p)
     int err = 0;
 
     if (call->in == MPI_IN_PLACE) {
-        /* the result must not overwrite contributions that are not sent yet */
+        /* not call->out, because the result would overwrite contributions that are not sent yet */
         out = call->packed = malloc(coll_fabemu_part_bytes(call, rank) + 1);
         if (!out)
             return -ENOMEM;
@@ -143,7 +149,7 @@ static int allgather_own(const struct posting *p)
 static int post_allgather(const struct posting *p)
 {
     struct coll_fabemu_call *call = p->call;
-    size_t offset = 0; /* of the part in the packed copy */
+    size_t offset = 0; /* offset of the part in the packed copy */
     int err = 0;
 
     if (!coll_fabemu_is_contiguous(call->dtype, 2)) {
@@ -190,7 +196,10 @@ static int post_blocks(const struct posting *p)
     return err;
 }
 
-/* Return the blocks at the root of a scatter if they need not be packed; otherwise NULL. */
+/*
+ * Return the program's buffer with the blocks at the root of a scatter, or NULL if they must be
+ * packed.
+ */
 static char *scatter_in(ompi_communicator_t *comm, const struct coll_fabemu_call *call)
 {
     if (ompi_comm_rank(comm) != call->root || !coll_fabemu_is_contiguous(call->in_type, 2))
@@ -249,7 +258,10 @@ static int store_allgather(ompi_communicator_t *comm, const struct coll_fabemu_c
     return rc;
 }
 
-/* Store a block from each rank, even if the program receives more. Blocks are @step bytes apart. */
+/*
+ * Store a block of @block bytes from each rank, even if the program's receive count is larger. The
+ * blocks begin at @from, @step bytes apart.
+ */
 static int store_blocks(ompi_communicator_t *comm, const struct coll_fabemu_call *call,
                         const char *from, size_t block, size_t step)
 {
@@ -302,7 +314,10 @@ static int combine_blocks(const struct coll_fabemu_call *call, char *blocks, int
     return coll_fabemu_unpack(call->out, count, call->dtype, blocks + (size_t)last * block, block);
 }
 
-/* Do the same if the elements have gaps. An operation needs them as the user lays them out. */
+/*
+ * Do the same for elements with gaps. Copy them into the user's layout first, because the operation
+ * requires it.
+ */
 static int combine_spread(const struct coll_fabemu_call *call, const char *blocks, int last)
 {
     const size_t count = (size_t)call->count, block = count * call->dtype->super.size;

@@ -2,12 +2,12 @@
 /*
  * coll_fabemu.h - the Open MPI collective component `fabemu`.
  *
- * It runs the collectives of collectives.def in the switches, also non-blocking and persistent
- * ones, if all members of the communicator are on one fabric. It passes all other calls to *the
- * component below*, which is Open MPI's component of the next lower priority, and counts them with
- * the reason. The *standing* reason of a communicator applies to all its collectives. Only
- * apps/ompi includes Open MPI's internals, which may change between releases; hence the version
- * check below.
+ * If all members of the communicator are on one fabric, it runs the collectives of collectives.def
+ * in the switches, including non-blocking and persistent collectives. It passes all other calls to
+ * *the component below*, which is Open MPI's component of the next lower priority, and counts them
+ * by the reason. The *standing* reason of a communicator applies to all its collectives. Only
+ * apps/ompi includes internal headers of Open MPI. They may change between releases, so this file
+ * checks the version.
  */
 #ifndef COLL_FABEMU_H
 #define COLL_FABEMU_H
@@ -36,7 +36,10 @@
 #include "opal/mca/pmix/pmix-internal.h"
 #define COLL_FABEMU_FRAMEWORK_VERSION MCA_COLL_BASE_VERSION_2_4_0
 #define COLL_FABEMU_MODEX_SCOPE       PMIX_GLOBAL
-/* the two parts of the number of a communicator, which is the same on all its members */
+/*
+ * A communicator has a number, which is the same on all its members. These are the two parts of the
+ * number.
+ */
 #define COLL_FABEMU_CID_BASE(comm) ((comm)->c_contextid.cid_base)
 #define COLL_FABEMU_CID(comm)      ((comm)->c_contextid.cid_sub.u64)
 #elif OMPI_MAJOR_VERSION == 4 && OMPI_MINOR_VERSION == 1
@@ -50,13 +53,13 @@
 #error "apps/ompi is written against the internals of Open MPI 4.1 and 5.0"
 #endif
 static_assert(sizeof(MPI_Fint) == sizeof(int),
-              "shim/.../fint_2_int.h takes a Fortran INTEGER for an int");
+              "shim/.../fint_2_int.h assumes that a Fortran INTEGER is an int");
 
 /* Why a collective runs over messages: enum fabemu_why, or one of these two values. */
 #define COLL_FABEMU_NOTHING (-1) /* there is no reason: the collective runs in the switches */
 #define COLL_FABEMU_FRESH   (-2) /* the module has not tried to join a group yet */
 
-/* The functions of the components below, and the modules that they need (each retained). */
+/* The functions of the components below. Each needs a module, which is retained. */
 struct coll_fabemu_below {
 #define COLL_FABEMU_BELOW(name)                                     \
     __typeof__(((mca_coll_base_module_t *)NULL)->coll_##name) name; \
@@ -76,24 +79,27 @@ struct coll_fabemu_slower {
 };
 
 /*
- * The component's state for one communicator. MPI requires that a program serialises its calls of
- * collectives on a communicator, so only one thread at a time writes the state. A thread that
- * completes a non-blocking collective (requests.c) may read it at the same time.
+ * The component's state for one communicator. MPI forbids a program to call two collectives on one
+ * communicator at the same time, so only one thread at a time writes the state. Another thread,
+ * which completes a non-blocking collective (requests.c), may read it at the same time.
  */
 struct mca_coll_fabemu_module_t {
     mca_coll_base_module_t super;
 
-    /* Read by every collective. */
+    /* Every collective reads the next fields. */
     /* why all collectives run over messages: COLL_FABEMU_* or enum fabemu_why */
     int standing;
-    bool counts; /* this process is the one that counts the communicator's collectives */
-    /* a component below is executing a collective: collectives that it calls itself are passed to
-       the components below, too, and are not counted */
+    bool counts; /* this process counts the communicator's collectives; the other members do not */
+    /*
+     * a component below is executing a collective. If it calls further collectives itself, these
+     * are passed to the components below, too, and are not counted
+     */
     bool passing;
-    struct fabemu *fab; /* reference of the component; NULL: this process is not on a fabric */
+    struct fabemu *fab; /* borrowed from the component; NULL: this process is not on a fabric */
     struct fabemu_group *group; /* group of all members; NULL until joined */
     uint32_t *nodes;            /* node of each rank; NULL until joined */
-    uint64_t persistent;        /* number of groups for persistent requests, joined or refused */
+    /* number of groups for persistent requests so far, including refused ones */
+    uint64_t persistent;
     /* indexed by enum fabemu_coll; valid once a group is joined */
     struct coll_fabemu_slower slower[FABEMU_COLLS];
 
@@ -113,7 +119,7 @@ struct coll_fabemu_component {
     mca_coll_base_component_t super;
     int priority; /* MCA parameter */
     bool enable;  /* MCA parameter */
-    /* MCA parameter: run collectives over messages where these were measured to be faster */
+    /* MCA parameter: run a collective over messages if these were measured to be faster */
     bool step_aside;
     size_t wide_bytes;  /* MCA parameter: operations of this size or more use a wide window */
     char *socket;       /* MCA parameter; NULL or empty: $FABEMU_SOCKET */
@@ -144,13 +150,14 @@ static inline void coll_fabemu_repair_undo(void)
 
 /**
  * coll_fabemu_wait_round - execute one round of waiting for operations of the adapter.
- * @round: number of the round. @idle: rounds in a row in which the adapter had nothing to do.
+ * @round: number of the round. @idle: for how many rounds in a row the adapter had nothing to do.
  *
  * fabemu_progress() completes the operations, so it is called most often. Open MPI's own progress
- * function is called now and then, because peers may need replies from this process (to messages or
- * non-blocking collectives) before they reach the same call. It is not called in every round,
- * because it polls every transport. With mpi_yield_when_idle it yields by itself if it found
- * nothing, so this function then does not call fabemu_idle(), which would yield a second time.
+ * function, opal_progress(), is called only in some rounds, because it polls every transport. It
+ * must be called, because peers may need replies from this process (to messages or non-blocking
+ * collectives) before they can reach the same call. With mpi_yield_when_idle, opal_progress()
+ * itself yields the core if it found nothing to do. In this case fabemu_idle() is not called,
+ * because it would yield a second time.
  */
 static inline void coll_fabemu_wait_round(struct fabemu *fab, unsigned round, unsigned *idle)
 {
@@ -173,18 +180,19 @@ static inline void coll_fabemu_wait_round(struct fabemu *fab, unsigned round, un
  */
 uint64_t coll_fabemu_location(const struct fabemu *fab);
 
-/** coll_fabemu_comm_query - return a module for @comm; NULL: no memory. Does not communicate. */
+/** coll_fabemu_comm_query - return a module for @comm; NULL: no memory. Exchanges no messages. */
 mca_coll_base_module_t *coll_fabemu_comm_query(ompi_communicator_t *comm, int *priority);
 
 /**
  * coll_fabemu_publish - publish the location of this process to all other processes of its MPI job.
- * Call it before Open MPI exchanges such data in MPI_Init.
+ * Call it in MPI_Init before Open MPI exchanges published data.
  */
 void coll_fabemu_publish(const struct fabemu *fab);
 
 /**
  * coll_fabemu_nodes - return an array with the node of each rank, which the caller frees. Returns
- * NULL, at all members alike, unless they are all on one fabric and on different nodes.
+ * NULL unless all members are on one fabric and on different nodes. The result is the same at all
+ * members.
  */
 uint32_t *coll_fabemu_nodes(ompi_communicator_t *comm);
 
@@ -203,7 +211,8 @@ void coll_fabemu_join_wide(mca_coll_fabemu_module_t *module, ompi_communicator_t
 
 /**
  * coll_fabemu_join_another - join a further group of the same members, for one persistent request.
- * All members call it in the same order. Returns NULL, on all of them alike, if there is none.
+ * All members call it in the same order. Returns NULL, at all members, if the fabric has no further
+ * group.
  */
 struct fabemu_group *coll_fabemu_join_another(mca_coll_fabemu_module_t *module,
                                               ompi_communicator_t *comm, bool wide);
@@ -211,12 +220,12 @@ struct fabemu_group *coll_fabemu_join_another(mca_coll_fabemu_module_t *module,
 /**
  * coll_fabemu_slower_find - set @module->slower from the table of measurements (slower.def).
  * @size: number of members of the communicator.
- * Call it when this member has joined the group. A group has all its members on one fabric, so all
- * of them get equal sizes.
+ * Call it when this member has joined the group. All members get the same sizes, because all
+ * members of a group are on one fabric.
  */
 void coll_fabemu_slower_find(mca_coll_fabemu_module_t *module, int size);
 
-/** coll_fabemu_is_slower - return whether messages are faster than the network for @bytes. Pure. */
+/** coll_fabemu_is_slower - return whether the network is slower than messages for @bytes. Pure. */
 static inline bool coll_fabemu_is_slower(const mca_coll_fabemu_module_t *module,
                                          enum fabemu_coll coll, size_t bytes)
 {
@@ -238,8 +247,9 @@ struct coll_fabemu_call {
     enum fabemu_coll coll;
     int root;
     const void *in; /* contribution; MPI_IN_PLACE: it is in @out */
-    int in_count;   /* number of elements of type @in_type in @in; in blocks: of each block */
-    int count;      /* number of elements; with several parts: of each part */
+    /* number of elements of type @in_type in @in; if @in has a block for each rank: in a block */
+    int in_count;
+    int count;                /* number of elements; if there are several parts: of each part */
     ompi_datatype_t *in_type; /* NULL: @in has elements of type @dtype, or MPI ignores the type */
     ompi_datatype_t *dtype;   /* NULL: a barrier, or MPI ignores the type on this rank */
     void *out;                /* result, or the buffer of a broadcast */
@@ -255,13 +265,16 @@ struct coll_fabemu_call {
     void *packed;      /* contiguous copy of data; NULL: none. Freed by coll_fabemu_finish() */
 };
 
-/** coll_fabemu_bytes - return the size of @count elements (or @counts[rank]) for each rank. */
+/**
+ * coll_fabemu_bytes - return the size of the elements of all ranks together. Each rank has @count
+ * elements or, if @counts is not NULL, @counts[rank] elements.
+ */
 size_t coll_fabemu_bytes(ompi_communicator_t *comm, const ompi_datatype_t *dtype, int count,
                          const int *counts);
 
 /**
  * coll_fabemu_of_blocks - complete a gather, scatter or all-to-all, in which each rank has a block
- * of data for one or for all ranks. Sets the size, and clears the types that MPI ignores on this
+ * of data for one or for all ranks. Sets the size. Sets to NULL the types that MPI ignores on this
  * rank, because they may be invalid. Returns the call.
  */
 struct coll_fabemu_call coll_fabemu_of_blocks(ompi_communicator_t *comm,
@@ -289,8 +302,8 @@ static inline int coll_fabemu_part_count(const struct coll_fabemu_call *call, in
 
 /**
  * coll_fabemu_part_bytes - return the size of @part. coll_fabemu_part_offset - return its offset if
- * all parts are packed one after the other. coll_fabemu_part_place - return where its elements are
- * in the user's result.
+ * all parts are packed one after the other. coll_fabemu_part_place - return where the elements of
+ * @part are in the user's result.
  */
 size_t coll_fabemu_part_bytes(const struct coll_fabemu_call *call, int part);
 size_t coll_fabemu_part_offset(const struct coll_fabemu_call *call, int part);
@@ -319,8 +332,8 @@ int coll_fabemu_pack_own(ompi_communicator_t *comm, const struct coll_fabemu_cal
                          void *packed, size_t room);
 
 /**
- * coll_fabemu_choose - decide where a call runs. Returns the group that executes it. Returns NULL
- * if the call runs over messages, and counts the call unless a component below has made it.
+ * coll_fabemu_choose - decide where a call runs. Returns the group that executes it. If the call
+ * runs over messages, returns NULL, and counts the call unless a component below has made it.
  */
 struct fabemu_group *coll_fabemu_choose(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                                         struct coll_fabemu_call *call);
@@ -330,10 +343,10 @@ int coll_fabemu_parts(ompi_communicator_t *comm, const struct coll_fabemu_call *
 
 /**
  * coll_fabemu_post - start @call in @group.
- * @reqs: coll_fabemu_parts() requests, all zero. The request of an empty part is not used, so its
- * status is 0, which means complete.
- * Errors: those of fabemu_broadcast() and its siblings; -EINVAL, the data cannot be packed. After
- * an error, call coll_fabemu_failed_alone().
+ * @reqs: coll_fabemu_parts() requests, all zero. The request of an empty part is not used. Its
+ * status stays 0, which means that it is complete. Errors: those of fabemu_broadcast() and the
+ * similar functions; -EINVAL, the data cannot be packed. After an error, call
+ * coll_fabemu_failed_alone().
  */
 int coll_fabemu_post(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                      struct fabemu_group *group, struct coll_fabemu_call *call,
@@ -380,7 +393,8 @@ void coll_fabemu_each_group(const mca_coll_fabemu_module_t *module,
 
 /**
  * coll_fabemu_requests_abandon - end the operations of requests that the program has not completed
- * before MPI_Finalize, and print a line about them. @module: of these requests only; NULL: of all.
+ * before MPI_Finalize, and print a line about them. @module: end only the requests of this module;
+ * NULL: end all.
  */
 void coll_fabemu_requests_abandon(const mca_coll_fabemu_module_t *module);
 

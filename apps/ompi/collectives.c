@@ -3,19 +3,22 @@
  * collectives.c - decide whether a collective runs in the network or over messages; run blocking
  * collectives; report failures. Non-blocking and persistent collectives are in requests.c.
  *
- * Every rank decides by itself, so all must decide by data that is the same on all ranks:
- * - the reason, if any, why all collectives of the communicator run over messages
- *   (module->standing). module.c or join.c sets the same reason on all ranks;
+ * Every rank decides by itself. So the decision must depend only on data that is the same on all
+ * ranks:
+ * - all collectives: the reason, if there is one, why all collectives of the communicator run over
+ *   messages (module->standing). module.c or join.c sets the same reason on all ranks;
  * - reductions: MPI requires the same count, operation and type on every rank. Ranks may pass
  *   different handles of one type (MPI_INT, MPI_INT32_T). Either Open MPI gives both the same id,
  *   or ops.def maps both ids to the same type. A duplicate of a predefined type is another type,
- *   which Open MPI itself refuses for predefined operations. MPI_IN_PLACE may differ (only a
- *   reduce's root may use it), so it is supported on every rank and does not affect the decision;
- * - the sizes at which messages are faster: all members of a group find the same sizes;
- * - collectives that only move data: a rank uses only the number of bytes. Count and type may
- *   differ between ranks if their signatures match, so data that is not contiguous is packed;
- * - reduce-scatter: as other reductions, with the sum of the counts of all ranks;
- * - scan: the number of bytes. The ranks themselves apply the operation;
+ *   which Open MPI itself refuses for predefined operations. The use of MPI_IN_PLACE may differ
+ *   between ranks (in a reduce only the root may use it). So it is supported on every rank, and
+ *   does not affect the decision;
+ * - all collectives: the sizes at which messages are faster. All members of a group find the same
+ *   sizes;
+ * - collectives that only move data: only the number of bytes. Count and type may differ between
+ *   ranks, as long as their signatures match. So data that is not contiguous is packed;
+ * - reduce-scatter: the same as other reductions, with the sum of the counts of all ranks;
+ * - scan: only the number of bytes, because the ranks themselves apply the operation;
  * - gatherv, scatterv, alltoallv, alltoallw and collectives on neighbours run over messages,
  *   because a rank need not know how much data the others send.
  */
@@ -62,7 +65,10 @@ static void node_find(struct fabemu_group *group, void *arg)
         query->node = query->of(group);
 }
 
-/* Return the node that @of finds for one of the communicator's groups, or FABEMU_ANY_NODE. */
+/*
+ * Call @of for each of the communicator's groups. Return the first node that it finds, or
+ * FABEMU_ANY_NODE.
+ */
 static uint32_t node_of(const mca_coll_fabemu_module_t *module,
                         uint32_t (*of)(const struct fabemu_group *))
 {
@@ -94,7 +100,10 @@ static int rank_of(const mca_coll_fabemu_module_t *module, ompi_communicator_t *
     return -1;
 }
 
-/* Describe why a group broke. The text always names a node: this one if the cause is unknown. */
+/*
+ * Describe why a group broke. The text always names a node. If the cause is unknown, it names this
+ * node.
+ */
 static void broken_text(const mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                         char *text, size_t bytes)
 {
@@ -102,18 +111,22 @@ static void broken_text(const mca_coll_fabemu_module_t *module, ompi_communicato
     uint32_t broke_off = node_of(module, fabemu_group_broke_off);
 
     if (rank_of(module, comm, gave_up) >= 0)
-        snprintf(text, bytes,
-                 "the network dropped messages that rank %d of it, on node %u, had sent",
-                 rank_of(module, comm, gave_up), gave_up);
+        snprintf(
+            text, bytes,
+            "the network dropped messages that rank %d of the communicator, on node %u, had sent",
+            rank_of(module, comm, gave_up), gave_up);
     else if (rank_of(module, comm, broke_off) >= 0)
-        snprintf(text, bytes, "rank %d of it, on node %u, has left it, or had an error",
+        snprintf(text, bytes,
+                 "rank %d of the communicator, on node %u, has left it, or had an error",
                  rank_of(module, comm, broke_off), broke_off);
     else
         snprintf(text, bytes, "%s (reported to rank %d, on node %u)", why_failed(-EPIPE),
                  ompi_comm_rank(comm), fabemu_info(module->fab)->node);
 }
 
-/* Describe why the communicator's group broke: which member was lost and why, if that is known. */
+/*
+ * Describe why the communicator's group broke. If it is known, say which member was lost, and why.
+ */
 static void why_broken(const mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                        char *text, size_t bytes)
 {
@@ -125,12 +138,13 @@ static void why_broken(const mca_coll_fabemu_module_t *module, ompi_communicator
     if (query.found)
         return;
     if (rank_of(module, comm, dead) >= 0) {
-        snprintf(text, bytes, "rank %d of it, on node %u, died", rank_of(module, comm, dead), dead);
+        snprintf(text, bytes, "rank %d of the communicator, on node %u, died",
+                 rank_of(module, comm, dead), dead);
         return;
     }
     for (int rank = 0; module->nodes && rank < ompi_comm_size(comm); rank++) {
         if (fabemu_node_why(module->fab, module->nodes[rank], why, sizeof why)) {
-            snprintf(text, bytes, "rank %d of it cannot be reached: %s", rank, why);
+            snprintf(text, bytes, "rank %d of the communicator cannot be reached: %s", rank, why);
             return;
         }
     }
@@ -138,8 +152,9 @@ static void why_broken(const mca_coll_fabemu_module_t *module, ompi_communicator
 }
 
 /*
- * Break a group of the communicator, because an operation of one of its groups has failed. Another
- * member may have completed this operation, and would wait for this rank in the other groups.
+ * Break a group of the communicator, because an operation of one of the communicator's groups has
+ * failed. Another member may have completed that operation, and would wait for this rank in the
+ * other groups.
  */
 static void break_one(struct fabemu_group *group, void *arg)
 {
@@ -150,10 +165,10 @@ static void break_one(struct fabemu_group *group, void *arg)
 int coll_fabemu_failed(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                        enum fabemu_coll coll, int err)
 {
-    char why[128];
+    char why[160];
 
     if (err == -EPIPE) {
-        /* first, because break_one() changes the cause */
+        /* before break_one(), which changes the cause */
         why_broken(module, comm, why, sizeof why);
         coll_fabemu_each_group(module, break_one, NULL);
     } else {
@@ -166,10 +181,10 @@ int coll_fabemu_failed(mca_coll_fabemu_module_t *module, ompi_communicator_t *co
 }
 
 /*
- * Abort, because this rank could not post a collective, or only some of its parts. Its sequence
- * numbers in the group now differ from those of the other ranks, so the data of its next collective
- * would be mixed with an earlier one of theirs. A collective that fails after all its parts were
- * posted does not have this problem.
+ * Abort, because this rank could not post a collective, or could post only some of its parts. The
+ * sequence numbers of this rank in the group now differ from those of the other ranks, so data of
+ * its next collective would be mixed with data of an earlier collective of the others. A collective
+ * that fails after all its parts were posted does not have this problem.
  */
 int coll_fabemu_failed_alone(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                              enum fabemu_coll coll, int err)
@@ -214,7 +229,7 @@ static struct fabemu_group *choose_slowly(mca_coll_fabemu_module_t *module,
                                           size_t bytes)
 {
     if (module->passing)
-        return NULL; /* the call is a part of a collective that was counted already */
+        return NULL; /* the call belongs to a collective that was counted already */
     if (ompi_mpi_state >= OMPI_MPI_STATE_FINALIZE_PAST_COMM_SELF_DESTRUCT)
         why = FABEMU_WHY_FINALIZE;
     else if (module->standing >= 0)

@@ -3,8 +3,9 @@
  * component.c - the component that Open MPI loads: parameters, attaching and detaching.
  *
  * Open MPI finds it through OMPI_MCA_mca_base_component_path=DIR:SYSTEM_DEFAULT, so only jobs that
- * use a fabric load it. A rank of such a job that cannot attach, or has no socket, publishes that
- * it is on no fabric, so its peers run the collectives with it over messages (join.c).
+ * use a fabric load it. If a rank of such a job cannot attach, or has no socket, it publishes that
+ * it is on no fabric. Its peers then run the collectives in which it takes part over messages
+ * (join.c).
  */
 #include "coll_fabemu.h"
 
@@ -17,15 +18,16 @@
 
 /* priorities of Open MPI's components: self 75, inter 40, han 35, tuned 30, basic and libnbc 10 */
 #define PRIORITY   90
-#define WIDE_BYTES 16384u /* a quarter of a narrow window; not a multiple of a segment's payload */
+#define WIDE_BYTES 16384u /* about a quarter of the payload of a narrow window */
 
 static int component_register(void);
 static int component_open(void);
 static int component_close(void);
 
 /*
- * Notify the fabric if messages do not use the fabric. By now Open MPI has chosen its transport for
- * messages. If it has chosen our libfabric provider, the provider holds a reference to @fab, too.
+ * Notify the fabric if messages do not use the fabric. Call it when Open MPI has chosen its
+ * transport for messages. If it has chosen our libfabric provider, the provider has a reference to
+ * @fab, too.
  */
 static void check_messages(struct fabemu *fab)
 {
@@ -43,7 +45,9 @@ static void check_messages(struct fabemu *fab)
                  "Open MPI sends them with pml %s instead of cm; see OMPI_MCA_pml, mpirun's --mca "
                  "pml, and Open MPI's parameter files",
                  pml);
-    /* this fails only if the fabric has ended, and then the library ends this process */
+    /*
+     * ignore an error: it means that the fabric has ended, and then the library ends this process
+     */
     fabemu_outside(fab, why);
 }
 
@@ -89,12 +93,12 @@ static int component_register(void)
     param("priority", "Priority of the fabemu collective component", MCA_BASE_VAR_TYPE_INT,
           &me->priority);
     me->enable = true;
-    param_register(
-        "enable",
-        "Run collectives in the fabric. When off, they are only counted and run over "
-        "messages. MPI_T may change it for communicators that are created later; it must "
-        "be the same on all their members",
-        MCA_BASE_VAR_TYPE_BOOL, MCA_BASE_VAR_FLAG_SETTABLE, MCA_BASE_VAR_SCOPE_GROUP, &me->enable);
+    param_register("enable",
+                   "Run collectives in the fabric. When off, collectives run over messages, and "
+                   "are only counted. MPI_T may change this parameter for communicators that are "
+                   "created later; all their members must have the same value",
+                   MCA_BASE_VAR_TYPE_BOOL, MCA_BASE_VAR_FLAG_SETTABLE, MCA_BASE_VAR_SCOPE_GROUP,
+                   &me->enable);
     me->step_aside = true;
     param("step_aside",
           "Run collectives over messages at the sizes and numbers of ranks at which messages were "
@@ -108,8 +112,8 @@ static int component_register(void)
           MCA_BASE_VAR_TYPE_SIZE_T, &me->wide_bytes);
     me->socket = NULL;
     param("socket",
-          "Control socket of the fabric; unset: $FABEMU_SOCKET. (mpirun carries MCA parameters to "
-          "other hosts, but not the environment.)",
+          "Control socket of the fabric; default: $FABEMU_SOCKET. (mpirun passes MCA parameters on "
+          "to other hosts, but not the environment.)",
           MCA_BASE_VAR_TYPE_STRING, &me->socket);
     return OMPI_SUCCESS;
 }
@@ -127,7 +131,7 @@ static int component_open(void)
     coll_fabemu_requests_begin();
     me->loaded = true;
     if (path && *path)
-        err = fabemu_attach(&me->fab, path); /* else me->fab stays NULL */
+        err = fabemu_attach(&me->fab, path); /* on an error, me->fab stays NULL */
     if (err) {
         const char *why = fabemu_error();
 

@@ -7,8 +7,8 @@
  * must not wait for other members. Each member looks up the locations of all members (location.c),
  * and then asks the fabric for the group by a key, which is the same on all members.
  *
- * Rejected: to create groups in MPI_Comm_split, because most communicators of real programs never
- * see a collective.
+ * We do not create groups in MPI_Comm_split, because real programs use most communicators for no
+ * collective at all.
  */
 #include "coll_fabemu.h"
 
@@ -22,11 +22,11 @@
 #include <string.h>
 
 /*
- * Join a group of all members. The key names the process of rank 0 and the communicator's number,
- * which no other communicator of that process has at the same time.
+ * Join a group of all members. The key consists of the name of the process of rank 0 and of the
+ * communicator's number. No other communicator of that process has this number at the same time.
  * @what: 0 for the communicator's two groups, which differ in @wide; otherwise the number of the
- * group for a persistent request.
- * Returns NULL if the fabric has refused the group, to all members alike.
+ * group for a persistent request. Returns NULL if the fabric has refused the group. It then refuses
+ * the group to all members.
  */
 static struct fabemu_group *open_group(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                                        bool wide, uint64_t what)
@@ -51,7 +51,7 @@ static struct fabemu_group *open_group(mca_coll_fabemu_module_t *module, ompi_co
         (void)ompi_mpi_abort(comm, MPI_ERR_OTHER); /* else the other ranks would wait forever */
     }
     opal_output_verbose(1, ompi_coll_base_framework.framework_output,
-                        "coll:fabemu: no group for %s of %d: %s (%s)", comm->c_name,
+                        "coll:fabemu: no group for %s of %d members: %s (%s)", comm->c_name,
                         ompi_comm_size(comm), fabemu_error(), strerror(-err));
     return NULL;
 }

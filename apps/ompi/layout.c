@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * layout.c - sizes and places of a collective's data.
- */
+/* layout.c - the sizes of a collective's data, and where the parts of the data are. */
 #include "coll_fabemu.h"
 
 #include <stdint.h>
@@ -12,7 +10,8 @@ size_t coll_fabemu_bytes(ompi_communicator_t *comm, const ompi_datatype_t *dtype
     size_t elements = 0;
 
     if (OMPI_COMM_IS_INTER(comm))
-        return 0; /* runs over messages anyway; @counts is for the ranks of the remote group */
+        /* the call runs over messages; and @counts would be about the ranks of the remote group */
+        return 0;
     for (int rank = 0; rank < ompi_comm_size(comm); rank++)
         elements += (size_t)(counts ? counts[rank] : count);
     return elements * dtype->super.size;
@@ -42,7 +41,7 @@ struct coll_fabemu_call coll_fabemu_of_blocks(ompi_communicator_t *comm,
 size_t coll_fabemu_part_bytes(const struct coll_fabemu_call *call, int part)
 {
     const opal_datatype_t *dtype = &call->dtype->super;
-    /* reductions read and write elements with their padding */
+    /* only reductions read and write elements together with their padding */
     bool padded = call->coll == FABEMU_COLL_REDUCE_SCATTER;
 
     return (size_t)coll_fabemu_part_count(call, part) *

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * location.c - the locations of processes: the fabric and the node of each.
+ * location.c - the locations of processes. A location says on which fabric and which node a process
+ * is.
  *
  * In MPI_Init every process publishes its location, together with the addresses that Open MPI's
  * transports publish. So each process can look up the locations of all others without a message.
@@ -34,12 +35,12 @@ void coll_fabemu_publish(const struct fabemu *fab)
     uint64_t location = coll_fabemu_location(fab);
     int rc;
 
-    /* if this fails, the macro prints an error, and other processes do not find the location */
+    /* If this fails, the macro prints an error, and other processes do not find our location. */
     OPAL_MODEX_SEND(rc, COLL_FABEMU_MODEX_SCOPE, &publisher, &location, sizeof location);
     (void)rc;
 }
 
-/* Return the location that @rank of @comm has published; COLL_FABEMU_NOWHERE: none. */
+/* Return the location that rank @rank of @comm has published; COLL_FABEMU_NOWHERE: none. */
 static uint64_t location_of(ompi_communicator_t *comm, int rank)
 {
     const ompi_proc_t *proc = ompi_group_peer_lookup(comm->c_local_group, rank);

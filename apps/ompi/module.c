@@ -28,7 +28,8 @@ static void release(mca_coll_base_module_t **module)
 
 static void module_destruct(mca_coll_fabemu_module_t *module)
 {
-    coll_fabemu_requests_abandon(module); /* no operation may be pending in a group that is left */
+    /* before leaving groups: no operation may be pending in them */
+    coll_fabemu_requests_abandon(module);
     if (module->wide)
         fabemu_group_leave(module->wide);
     if (module->group)
@@ -61,7 +62,9 @@ static bool counts_for(ompi_communicator_t *comm)
     return opal_compare_proc(here->super.proc_name, there->super.proc_name) < 0;
 }
 
-/* Return why all collectives of @comm run over messages; COLL_FABEMU_FRESH: no reason is known. */
+/*
+ * Return why all collectives of @comm run over messages; COLL_FABEMU_FRESH: no reason is known yet.
+ */
 static int standing_of(const struct coll_fabemu_component *component, ompi_communicator_t *comm)
 {
     if (!component->enable)
@@ -105,7 +108,7 @@ mca_coll_base_module_t *coll_fabemu_comm_query(ompi_communicator_t *comm, int *p
 
     if (!module)
         return NULL;
-    /* MPI_Init has chosen the transport for messages */
+    /* now, because MPI_Init has chosen the transport for messages */
     coll_fabemu_repair();
     module->fab = component->fab;
     module->standing = standing_of(component, comm);

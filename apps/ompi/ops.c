@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ops.c - translates MPI operations and types to those of fabemu.h, by the table in ops.def */
+/*
+ * ops.c - translates MPI operations and types to the operations and types of fabemu.h, using the
+ * table in ops.def.
+ */
 #include "coll_fabemu.h"
 
 #define NO_OP 0xff

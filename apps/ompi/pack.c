@@ -9,7 +9,7 @@
 
 bool coll_fabemu_is_contiguous(const ompi_datatype_t *dtype, size_t count)
 {
-    /* one element of a type can be contiguous while a gap follows it */
+    /* ask about 2 elements: a single element can be contiguous although a gap follows it */
     return ompi_datatype_is_contiguous_memory_layout(dtype, count > 1 ? 2 : 1);
 }
 
@@ -22,7 +22,10 @@ static int prepare(opal_convertor_t *conv, bool packs, void *buf, size_t count,
                                                             count, buf, 0, conv);
 }
 
-/* Copy the first @bytes of @buf, which has gaps, to @packed (@packs), or from @packed to @buf. */
+/*
+ * If @packs is true, copy the first @bytes of @buf, which has gaps, to @packed. Otherwise copy them
+ * from @packed to @buf.
+ */
 static int convert(bool packs, void *buf, size_t count, const ompi_datatype_t *dtype, void *packed,
                    size_t bytes)
 {

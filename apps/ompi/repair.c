@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * repair.c - correct persistent sends of Open MPI 4.1 over libfabric, for data types with a lower
- * bound.
+ * repair.c - corrects an error of Open MPI 4.1: persistent sends over libfabric of data types with
+ * a lower bound.
  *
  * If a request for a contiguous buffer was made by isend_init(), Open MPI's transport over
  * libfabric does not add the data type's lower bound to the buffer's address. So MPI_Send_init,
  * MPI_Alltoallw and long one-sided puts send wrong bytes; with MPI_BOTTOM they send the bytes at
- * address 0. This happens with any libfabric provider, which gets the wrong address and cannot
- * detect that. Later versions of Open MPI have the fix "mtl: Fix datatype offsetting".
+ * address 0. This happens with any libfabric provider, because a provider gets the wrong address
+ * and cannot detect the error. Later versions of Open MPI have the fix "mtl: Fix datatype
+ * offsetting".
  *
- * So this file passes the call on as a send of bytes from the correct address. In the cases in
- * which Open MPI is correct, the message is the same.
+ * So this file replaces the call by a send of bytes from the correct address. If Open MPI's address
+ * was correct, the message is the same.
  */
 #include "coll_fabemu.h"
 

@@ -23,15 +23,15 @@
 #include <string.h>
 
 struct coll_fabemu_request {
-    /* Open MPI stores the objects that it retains for the request here */
+    /* here Open MPI stores the objects that it retains for the request */
     ompi_coll_base_nbc_request_t super;
-    struct coll_fabemu_request *next; /* in the list of active, finished or unused requests */
+    struct coll_fabemu_request *next; /* next in the list of active, finished or unused requests */
     struct coll_fabemu_request *next_persistent;
     mca_coll_fabemu_module_t *module;
     ompi_communicator_t *comm;  /* retained until the request is freed */
-    struct fabemu_group *group; /* where the operation is posted */
+    struct fabemu_group *group; /* group in which the operation is posted */
     bool freed;                 /* MPI_Request_free() was called while the request was active */
-    int err; /* status of its parts, once it is in the list of finished requests */
+    int err; /* status of its parts, valid when it is in the list of finished requests */
     struct coll_fabemu_call call;
     int parts;               /* number of elements of `reqs` */
     struct fabemu_req *reqs; /* &one, or allocated */
@@ -41,9 +41,10 @@ typedef struct coll_fabemu_request coll_fabemu_request_t; /* for Open MPI's obje
 
 static struct {
     opal_mutex_t lock;
-    struct coll_fabemu_request *active;     /* oldest first */
-    _Atomic unsigned active_count;          /* changed under the lock, read without it */
-    struct coll_fabemu_request *persistent; /* all that are not freed, active or not */
+    struct coll_fabemu_request *active; /* oldest first */
+    _Atomic unsigned active_count;      /* changed under the lock, read without it */
+    /* all persistent requests that are not freed, active or not */
+    struct coll_fabemu_request *persistent;
     /* Requests are reused, and their memory is freed only when the component closes: Open MPI still
        reads a persistent request after it has called request_free(). */
     struct coll_fabemu_request *unused;
@@ -137,7 +138,10 @@ static void request_finish(struct coll_fabemu_request *request)
         ompi_request_complete(base, true); /* from now on another thread may free the request */
 }
 
-/* Move the requests whose operations have ended from the list of active ones. Returns them. */
+/*
+ * Remove the requests whose operations have ended from the list of active requests, and return
+ * them.
+ */
 static struct coll_fabemu_request *finished_take(void)
 {
     struct coll_fabemu_request *finished = NULL, **last = &finished, **at = &requests.active;
@@ -282,7 +286,7 @@ static struct coll_fabemu_request *request_make(mca_coll_fabemu_module_t *module
         (void)ompi_mpi_abort(comm, MPI_ERR_NO_MEM);
     base = &request->super.super;
     OMPI_REQUEST_INIT(base, persistent);
-    base->req_free = request_free; /* Open MPI may have replaced it */
+    base->req_free = request_free; /* Open MPI may have replaced this function */
     base->req_mpi_object.comm = comm;
     base->req_status = (ompi_status_public_t){.MPI_SOURCE = MPI_ANY_SOURCE,
                                               .MPI_TAG = MPI_ANY_TAG,
@@ -345,9 +349,9 @@ static bool init(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
 /* --- the collectives ------------------------------------------------------------------ */
 
 /*
- * Return whether this may be one of Open MPI's own calls in MPI_Comm_idup. Ranks make these calls
- * at different times, even between the program's blocking collectives. But all members of a group
- * must post its operations in the same order. So these calls run over messages.
+ * Return whether Open MPI itself may have made this call, in MPI_Comm_idup. Such calls run over
+ * messages, because all members of a group must post its operations in the same order, but ranks
+ * make these calls at different times, even between the program's blocking collectives.
  */
 static bool is_of_idup(const struct coll_fabemu_call *call)
 {
@@ -413,7 +417,7 @@ void coll_fabemu_requests_begin(void)
     OBJ_CONSTRUCT(&requests.lock, opal_mutex_t);
 }
 
-/* End the operation of a request by breaking its group. The request is never completed. */
+/* End the operation of a request by breaking its group. The request itself is never completed. */
 static void request_abandon(struct coll_fabemu_request *request)
 {
     fabemu_group_break(request->group);

@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * slower.c - find the sizes at which messages are faster than the network, in the table slower.def.
+ * slower.c - finds the sizes at which messages are faster than the network, in the table
+ * slower.def.
  *
- * The table was measured on clock raw, where everything takes as long as the host needs. On clock
- * real the emulated hardware decides how long a collective takes, so the table is not used.
+ * The table was measured on clock raw, where everything takes as long as the host needs for it. On
+ * clock real the emulated hardware decides how long a collective takes, so the table is not used.
  */
 #include "coll_fabemu.h"
 
 #include <string.h>
 
-/* the transport of the fabric: fabemu_info.acknowledged is false or true */
+/* the transport of the fabric: CREDITS if fabemu_info.acknowledged is false, else ACKNOWLEDGED */
 enum { CREDITS, ACKNOWLEDGED };
 
-/* In communicators of @ranks members, messages were faster at sizes from @first to @last bytes. */
+/*
+ * A measurement: in communicators of `ranks` members, messages were faster at sizes from `first` to
+ * `last` bytes.
+ */
 struct slower_row {
     int transport;
     enum fabemu_coll coll;
@@ -28,7 +32,7 @@ static const struct slower_row rows[] = {
 
 static const int measured_ranks[] = {SLOWER_RANKS};
 
-/* Return the largest measured number of ranks that is not above @size. */
+/* Return the largest number of ranks in the measurements that is not above @size. */
 static int ranks_for(int size)
 {
     int ranks = 0;

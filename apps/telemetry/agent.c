@@ -2,13 +2,14 @@
 /*
  * agent.c - sends the counters of an agent host to the sampler of the coordinator.
  *
- * An agent sends *records* of numbers. A record has the growth of each counter since the last
- * record, or the value if it is a level, such as a queue length. The coordinator adds the growth to
- * its sums, so they do not fall when a host restarts from 0. To a counter that grows at both ends
- * of a cable, it adds the growth from both hosts; otherwise only that from the host that has the
- * row. Counters are in the order of counters.def; all hosts of a fabric have the same list
+ * An agent sends *records* of numbers. Most records are about one row of counters, for example of a
+ * switch. Such a record has the growth of each counter since the last record about this row, or the
+ * value if the counter is a level, such as a queue length. The coordinator adds the growth to its
+ * sums, so the sums do not fall when a host restarts from 0. If a counter grows at both ends of a
+ * cable, the growth from both hosts is added, otherwise only the growth from the host to which the
+ * row belongs. Counters are in the order of counters.def; all hosts of a fabric have the same list
  * (cluster_digest()). Most numbers are small, so they are encoded with 7 bits per byte, lowest bits
- * first. Bit 7 is set in all bytes except the last. Entries that have not changed get no record.
+ * first. Bit 7 is set in all bytes except the last. Rows that have not changed get no record.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -21,18 +22,20 @@
 
 /* The first number of a record is its type. The comments list the numbers after it. */
 enum record {
-    /* types below TELEMETRY_TABLES are tables of counters: row, counters of the row */
-    /* group, number, kind, bytes, members, ns since its beginning and its end */
+    /* a type below TELEMETRY_TABLES is a table of counters: row number, counters of the row */
+    /*
+     * a collective: group, first sequence number, kind, bytes, members, ns since it began and ended
+     */
     RECORD_FINISHED = TELEMETRY_TABLES,
     RECORD_FINISHED_SUMS, /* completions counted, completions missed */
     RECORD_TOTALS,        /* FABRIC_COUNTERS totals */
     RECORDS
 };
 
-#define NUMBERS_MOST FABRIC_COUNTERS /* maximum numbers of a record, after the first */
-static_assert(1 + FABRIC_COUNTERS_MOST <= NUMBERS_MOST, "records of devices fit");
+#define NUMBERS_MOST FABRIC_COUNTERS /* maximum number of numbers in a record, without the first */
+static_assert(1 + FABRIC_COUNTERS_MOST <= NUMBERS_MOST, "records of devices are not longer");
 
-/* A collective as it was last sent. */
+/* What was last sent about a collective. */
 struct sent_finished {
     uint32_t group, members;
     uint64_t first;
@@ -43,7 +46,7 @@ struct telemetry_agent {
     uint64_t now_ns; /* time of the last sample */
     uint64_t next;   /* next row to send, counted over all tables; 0: take a sample first */
 
-    /* The values that were last sent. */
+    /* The values that were last sent to the coordinator. */
     struct telemetry_table table[TELEMETRY_TABLES];
     struct sent_finished *finished;
     uint64_t finished_count, finished_missed;
@@ -161,7 +164,10 @@ static void report_sums(struct telemetry_agent *agent, struct text_buf *bytes)
     put(bytes, totals, sizeof totals / sizeof totals[0]);
 }
 
-/* Returns false if @row is beyond the last row. */
+/*
+ * Report what has changed in a row, counted over all tables. Returns false if @row is beyond the
+ * last row.
+ */
 static bool report_row(struct telemetry_agent *agent, uint64_t row, struct text_buf *bytes)
 {
     for (unsigned k = 0; k < TELEMETRY_TABLES; k++) {
@@ -223,7 +229,7 @@ static uint32_t clamp_u32(uint64_t number)
     return number > UINT32_MAX ? UINT32_MAX : (uint32_t)number;
 }
 
-/* Return the host that has the counters of a row. */
+/* Return the host to which a row belongs. */
 static uint32_t host_of(const struct telemetry *t, uint64_t kind, uint32_t row)
 {
     return kind == TELEMETRY_DIRECTIONS ? fabric_direction_host(t->source.fabric, row, true)
@@ -231,7 +237,10 @@ static uint32_t host_of(const struct telemetry *t, uint64_t kind, uint32_t row)
                                         : fabric_node_host(t->source.config, row);
 }
 
-/* Does the host have the receiving end of a direction? Then it counts the errors found there. */
+/*
+ * Return whether the receiving end of a direction is on the host. If so, the host counts the errors
+ * found there.
+ */
 static bool is_receiver(const struct received *received, uint32_t direction)
 {
     return fabric_direction_host(received->telemetry->source.fabric, direction, false) ==

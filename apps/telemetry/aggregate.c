@@ -26,7 +26,10 @@ bool telemetry_key_is_same(const struct telemetry_key *a, const struct telemetry
     return a->high == b->high && a->low == b->low;
 }
 
-/* Sort @key, and set @of, for each device or cable, to its group. Returns the number of groups. */
+/*
+ * Sort @key, and set @of[i] to the group (or trunk) of device (or cable) i. Returns the number of
+ * groups.
+ */
 static uint32_t number_groups(struct telemetry_key *key, uint32_t count, uint32_t *of)
 {
     uint32_t groups = 0;
@@ -45,9 +48,9 @@ static uint32_t span_of(const struct topo_switch *sw)
 }
 
 /*
- * Return the sort key of switch @s. Node numbers are divided into ranges of @block. Switches of one
- * level form a group if each is above at most @block nodes that begin in the same range, or if they
- * are above the same nodes.
+ * Return the sort key of switch @s. Switches of one level form a group in two cases. First, if they
+ * are above the same nodes. Second, if each is above at most @block nodes, and the first of these
+ * nodes is in the same range: ranges are made by dividing node numbers by @block.
  */
 static struct telemetry_key key_of_switch(const struct topo_graph *graph, uint32_t s,
                                           uint32_t block)
@@ -83,7 +86,10 @@ static uint32_t group_nodes(struct telemetry_aggregate *aggregate, const struct 
     return number_groups(key, graph->nodes, aggregate->of_node);
 }
 
-/* A trunk or cable begins at the group or switch with the lower number, not at a node. */
+/*
+ * The first end of a trunk or cable is at a group of switches or a switch, not at a node. If both
+ * ends are, it is the one with the lower number.
+ */
 struct telemetry_key telemetry_key_of_cable(const struct telemetry_aggregate *aggregate,
                                             const struct fabric_cable *cable, bool *reversed)
 {
@@ -110,7 +116,10 @@ static uint32_t group_cables(struct telemetry_aggregate *aggregate, const struct
     return number_groups(key, cables, aggregate->of_cable);
 }
 
-/* Return the smallest number of nodes below any switch that exceeds @block; if none, all nodes. */
+/*
+ * Return the smallest number greater than @block such that a switch has this many nodes below it;
+ * if there is none, the number of all nodes.
+ */
 static uint32_t next_block(const struct topo_graph *graph, uint32_t block)
 {
     uint32_t ret = graph->nodes;
@@ -121,7 +130,10 @@ static uint32_t next_block(const struct topo_graph *graph, uint32_t block)
     return ret;
 }
 
-/* Try larger and larger blocks, until there are at most @most trunks and groups of each kind. */
+/*
+ * Try larger and larger blocks until there are at most @most trunks, and at most @most groups of
+ * each kind.
+ */
 static void aggregate_as_needed(struct telemetry_aggregate *aggregate, const struct telemetry *t,
                                 uint32_t most, struct telemetry_key *key)
 {
@@ -175,7 +187,8 @@ static void describe_groups(struct telemetry_aggregate *aggregate, const struct 
 {
     for (uint32_t g = 0; g < aggregate->switches; g++)
         aggregate->sw_group[g] =
-            (struct telemetry_group){.closed = g, .low = 1}; /* no nodes: low > high */
+            /* low > high: it contains no nodes yet */
+            (struct telemetry_group){.closed = g, .low = 1};
     for (uint32_t s = 0; s < graph->switches; s++) {
         struct telemetry_group *group = &aggregate->sw_group[aggregate->of_sw[s]];
 
@@ -213,7 +226,7 @@ void telemetry_aggregate_ports(struct telemetry_aggregate *aggregate)
 {
     uint32_t ports = 0;
 
-    for (uint32_t k = 0; k < aggregate->trunks; k++) { /* trunks are sorted by first end */
+    for (uint32_t k = 0; k < aggregate->trunks; k++) { /* trunks are sorted by their first ends */
         ports = k && aggregate->trunk[k].sw == aggregate->trunk[k - 1].sw ? ports + 1 : 0;
         aggregate->trunk[k].port = ports;
     }
@@ -334,7 +347,7 @@ static void sum_cables(struct telemetry_aggregate *aggregate, const struct telem
         telemetry_trunk_add(aggregate, aggregate->of_cable[i], t, i, aggregate->reversed[i]);
 }
 
-/* Sum up the counters of switches or nodes. @of: the group of each. */
+/* Sum up the counters of switches or nodes. @of: for each device, its group. */
 static void sum_devices(struct telemetry_aggregate *aggregate, const struct telemetry *t, int kind,
                         const uint32_t *of)
 {

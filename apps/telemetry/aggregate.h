@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * aggregate.h - aggregation of a large network, so that the lines about it have a bounded size.
- * They have the format of other lines (docs/telemetry.md).
+ * They have the same format as lines about a network that is not aggregated (docs/telemetry.md).
  *
  * A *group* is a set of switches of one level that are above the same nodes, or a set of nodes. A
  * *trunk* is all cables between two groups. Counters are summed over a group or trunk. A *block* is
  * a set of groups that a reader opens together, to see their devices one by one: a group of nodes
  * with the switches that reach only these nodes, or one group of higher switches. An aggregation is
- * *closed* if no block is open. All readers share the closed one.
+ * *closed* if no block is open. All readers share the closed aggregation.
  */
 #ifndef APPS_TELEMETRY_AGGREGATE_H
 #define APPS_TELEMETRY_AGGREGATE_H
@@ -16,20 +16,26 @@
 #include "apps/telemetry/internal.h"
 
 #define TELEMETRY_AGGREGATE_FROM 16384u /* only networks with more cables are aggregated */
-/* Limits of switch groups, of node groups, and of trunks: without and with open blocks. */
+/*
+ * Limit of the number of switch groups, also of node groups and of trunks: without open blocks, and
+ * with open blocks.
+ */
 #define TELEMETRY_AGGREGATE_MOST 4096u
 #define TELEMETRY_OPEN_MOST      16384u
 
-#define TELEMETRY_MANY UINT32_MAX /* in place of a device's number if there are several devices */
+/* stands for the number of a device (or cable) if there are several */
+#define TELEMETRY_MANY UINT32_MAX
 
 struct telemetry_group {
     uint32_t count;
-    uint32_t number;    /* number of the only device, or TELEMETRY_MANY */
-    uint32_t level;     /* level of the switches */
-    uint32_t low, high; /* lowest and highest node in or below the group; low > high: none */
-    uint32_t from, to;  /* for switches: the node groups with the nodes `low` and `high` */
+    uint32_t number; /* number of the only device, or TELEMETRY_MANY */
+    uint32_t level;  /* level of the switches */
+    /* lowest and highest node in the group or below its switches; low > high: there is none */
+    uint32_t low, high;
+    uint32_t from, to; /* for switches: the node groups with the nodes `low` and `high` */
     uint32_t block;
-    uint32_t closed; /* the closed aggregation's group that is or contains this one */
+    /* the group in the closed aggregation that is equal to this group or contains it */
+    uint32_t closed;
 };
 
 struct telemetry_trunk {
@@ -41,8 +47,9 @@ struct telemetry_trunk {
     uint32_t cable;  /* number of the only cable, or TELEMETRY_MANY */
     bool reversed;   /* the first end of that cable is in @peer */
     uint32_t closed; /* the same trunk in the closed aggregation; TELEMETRY_MANY: none */
-    uint32_t first;  /* first cable; if closed is TELEMETRY_MANY, first entry in member[] */
-    uint32_t down;   /* number of cables that are not up */
+    /* its first cable; if `closed` is TELEMETRY_MANY, index of its first entry in member[] */
+    uint32_t first;
+    uint32_t down; /* number of cables that are not up */
     struct telemetry_cable_entry state;
 };
 
@@ -57,13 +64,17 @@ struct telemetry_aggregate {
     struct telemetry_trunk *trunk;
     uint32_t blocks;
     bool *is_open; /* by block; NULL: this is the closed aggregation */
-    /* Group of each switch and node, trunk of each cable; NULL if blocks are open. */
+    /*
+     * The group of each switch and of each node, and the trunk of each cable; NULL if blocks are
+     * open.
+     */
     uint32_t *of_sw, *of_node, *of_cable;
     bool *reversed; /* by cable: its first end is at the trunk's second end */
-    /* with open blocks: the cables of trunks that the closed aggregation lacks */
+    /* with open blocks: the cables of those trunks that the closed aggregation does not have */
     struct telemetry_member *member;
-    struct telemetry_table table[TELEMETRY_TABLES]; /* sums, by trunk and group */
-    uint64_t sample;                                /* number of the sample in `table` */
+    struct telemetry_table table[TELEMETRY_TABLES]; /* sums of counters, by trunk and by group */
+    /* number of the sample whose sums are in `table` */
+    uint64_t sample;
     struct telemetry_body body;
 };
 
@@ -81,7 +92,7 @@ void telemetry_aggregate_sample(struct telemetry_aggregate *aggregate, const str
 /* Sort key of a device or cable. All members of a group or trunk have the same high and low. */
 struct telemetry_key {
     uint64_t high, low;
-    uint32_t number; /* of the device or cable */
+    uint32_t number; /* number of the device or cable */
 };
 
 int telemetry_key_order(const void *a, const void *b);
@@ -105,7 +116,8 @@ void telemetry_aggregate_ports(struct telemetry_aggregate *aggregate);
 
 /**
  * telemetry_trunk_clear - set the counters of trunk @k to 0. telemetry_trunk_add - add the counters
- * of cable @i to it. A trunk has that state of its cables which is last in enum telemetry_link.
+ * of cable @i to them. Of the states of its cables, a trunk has the one that is last in enum
+ * telemetry_link.
  */
 void telemetry_trunk_clear(struct telemetry_aggregate *aggregate, uint32_t k);
 void telemetry_trunk_add(struct telemetry_aggregate *aggregate, uint32_t k,
@@ -113,8 +125,8 @@ void telemetry_trunk_add(struct telemetry_aggregate *aggregate, uint32_t k,
 
 /**
  * telemetry_open_sample - sum up the last sample in an aggregation with open blocks. Call
- * telemetry_aggregate_sample() for @closed before. Cost: some instructions per group and trunk, one
- * addition per counter in open blocks.
+ * telemetry_aggregate_sample() for @closed first. Cost: some instructions per group and trunk, and
+ * one addition per counter in open blocks.
  */
 void telemetry_open_sample(struct telemetry_aggregate *aggregate,
                            const struct telemetry_aggregate *closed, const struct telemetry *t);

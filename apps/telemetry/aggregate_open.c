@@ -16,10 +16,14 @@ struct builder {
     struct telemetry_aggregate *aggregate;
     const struct telemetry_aggregate *closed;
     const struct telemetry *t;
-    /* by group of `closed`: number of the new group or, if its block is open, of the new group for
-       the device of the block that is added next */
+    /*
+     * by group of `closed`: number of the corresponding new group. If its block is open: number of
+     * the new group for the next device of the old group
+     */
     uint32_t *sw, *node;
-    /* key.number: the number of a cable or, for trunk k of `closed`, the count of all cables + k */
+    /*
+     * key.number is the number of a cable or, for trunk k of `closed`, k + the number of all cables
+     */
     struct telemetry_key *key;
     uint32_t keys;
 };
@@ -43,7 +47,10 @@ static int note_open(struct telemetry_aggregate *aggregate,
 
 /* --- groups ------------------------------------------------------------------------- */
 
-/* Each device of an open group becomes a group. Returns the number of groups. */
+/*
+ * Number the new groups: each device of an open block becomes a group. Returns the number of
+ * groups.
+ */
 static uint32_t number_groups(const struct telemetry_aggregate *aggregate,
                               const struct telemetry_group *group, uint32_t groups, uint32_t *at)
 {
@@ -115,7 +122,7 @@ static bool is_open(const struct builder *b, const struct telemetry_trunk *close
     return b->aggregate->is_open[near->block] || b->aggregate->is_open[peer->block];
 }
 
-/* Sort the trunks between closed blocks together with the cables of all other trunks. */
+/* Sort the new trunks: the trunks between closed blocks, and the cables of all other trunks. */
 static bool sort_keys(struct builder *b)
 {
     const struct fabric *fabric = b->t->source.fabric;

@@ -100,7 +100,10 @@ static void put_number(struct text_buf *text, uint32_t number)
         text_number(text, number);
 }
 
-/* Write the field at @offset of each group, first of switches, then of nodes, as a list. */
+/*
+ * Write a list of the field at @offset of each group: first of the switch groups, then of the node
+ * groups.
+ */
 static void put_numbers(const struct telemetry_aggregate *aggregate, const char *field,
                         size_t offset, struct text_buf *text)
 {
@@ -144,7 +147,10 @@ static void put_open(const struct telemetry_aggregate *aggregate, struct text_bu
     text_puts(text, "]");
 }
 
-/* Write the size of the whole network, and each group's block, only device (or -1), and size. */
+/*
+ * Write the size of the whole network. Then write for each group its block, its device (-1 if it
+ * has several), and its size.
+ */
 static void put_folded(const struct telemetry *t, const struct telemetry_aggregate *aggregate,
                        struct text_buf *text)
 {

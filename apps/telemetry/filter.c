@@ -6,7 +6,8 @@
 #include <json-c/json.h>
 #include <stdlib.h>
 
-#define WRONG    "\"fold\" must be true, false or {\"open\":[BLOCK,...]}, blocks by their numbers"
+#define WRONG \
+    "\"fold\" must be true, false or {\"open\":[BLOCK,...]}, where BLOCK is the number of a block"
 #define NO_BLOCK "no such block; the folded shape lists the numbers of all blocks"
 #define TOO_MANY \
     "these open blocks have more than 16384 cables, switches or nodes; close some first"

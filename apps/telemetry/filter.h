@@ -7,12 +7,12 @@
 
 struct json_object;
 
-/* Limits of the interval between two snapshots. */
+/* Limits of the time between two snapshots. */
 #define TELEMETRY_EVERY_LEAST_MS 100u
 #define TELEMETRY_EVERY_MOST_MS  3600000u
 
 struct telemetry_filter {
-    bool aggregates; /* false: send the whole network */
+    bool aggregates; /* false: send lines about the whole network */
     uint32_t *block; /* blocks to open, by number */
     size_t count;    /* number of entries of @block */
 };
@@ -25,7 +25,9 @@ int telemetry_filter_read(struct telemetry_filter *ret, struct json_object *requ
                           const char **why);
 void telemetry_filter_free(struct telemetry_filter *filter);
 
-/* A filter that was applied to one network. All 0: send the whole network. */
+/*
+ * A filter that was applied to one network. If all fields are 0, lines are about the whole network.
+ */
 struct telemetry_format {
     bool is_aggregated;
     struct telemetry_aggregate *open; /* NULL: no block is open */
@@ -40,8 +42,8 @@ int telemetry_filter_apply(const struct telemetry_filter *filter, struct telemet
 void telemetry_format_free(struct telemetry_format *format);
 
 /**
- * telemetry_format_shape, telemetry_format_line - write the shape or the last sample as
- * telemetry_shape() and telemetry_line() do, aggregated as @format says.
+ * telemetry_format_shape, telemetry_format_line - like telemetry_shape() and telemetry_line(), but
+ * aggregate the network as @format says.
  */
 void telemetry_format_shape(const struct telemetry_format *format,
                             const struct telemetry *telemetry, uint64_t every_ns,

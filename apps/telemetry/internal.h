@@ -6,7 +6,10 @@
 #include "apps/fabric/sample.h"
 #include "apps/telemetry/telemetry.h"
 
-/* Tables of counters. Rows 2i and 2i + 1 of DIRECTIONS are cable i to and from its first end. */
+/*
+ * Tables of counters. In TELEMETRY_DIRECTIONS, rows 2i and 2i + 1 are the directions of cable i to
+ * and from its first end.
+ */
 enum { TELEMETRY_DIRECTIONS, TELEMETRY_SWITCHES, TELEMETRY_NODES, TELEMETRY_TABLES };
 
 struct telemetry_table {
@@ -22,7 +25,8 @@ static inline uint64_t *telemetry_values(const struct telemetry_table *table, ui
 }
 
 /**
- * telemetry_tables_create - allocate zeroed tables. Free them after errors, too. Errors: -ENOMEM.
+ * telemetry_tables_create - allocate zeroed tables. The caller frees them, even after an error.
+ * Errors: -ENOMEM.
  */
 int telemetry_tables_create(struct telemetry_table ret[TELEMETRY_TABLES], uint32_t directions,
                             uint32_t switches, uint32_t nodes);
@@ -45,15 +49,19 @@ struct telemetry_node {
 
 /* A collective. Each member reports a collective after finishing it. */
 struct telemetry_finished {
-    struct emu_finished now; /* began_ns: of the first member; ended_ns: of the last member */
-    uint32_t members;        /* number of members that have reported it */
+    /* began_ns: when the first member began; ended_ns: when the last member ended */
+    struct emu_finished now;
+    uint32_t members; /* number of members that have reported it */
     uint64_t changed;
 };
 
-/* A line without its first fields, which differ between readers. All readers share the rest. */
+/*
+ * The body of a line, which all readers share. The first fields of the line differ between readers.
+ */
 struct telemetry_body {
     struct text_buf text;
-    uint64_t sample, since; /* the line's fields of these names; sample 0: no line */
+    /* the fields "sample" and "since" of the line; sample 0: there is no line */
+    uint64_t sample, since;
 };
 
 struct fabric_cable;
@@ -62,7 +70,7 @@ struct telemetry_aggregate;
 struct telemetry {
     struct telemetry_source source;
     uint64_t samples; /* number of samples taken */
-    uint64_t at;      /* time of the last sample since source.origin, in ns (clock virtual: ps) */
+    uint64_t at;      /* time from source.origin to the last sample, in ns (clock virtual: ps) */
     struct fabric_totals totals;
     struct telemetry_table table[TELEMETRY_TABLES];
     /* Sums of the counters that other hosts have sent, if source.hosts is set. */
@@ -72,13 +80,18 @@ struct telemetry {
     struct telemetry_node *node;
     /* Hash table without chains: a new collective replaces the one in its slot. */
     struct telemetry_finished *finished;
-    uint64_t finished_count;               /* completions: one per member and collective */
-    uint64_t finished_missed;              /* completions overwritten before they were read */
+    /* number of completions: one per member and collective */
+    uint64_t finished_count;
+    /* number of completions overwritten before they were read */
+    uint64_t finished_missed;
     struct telemetry_body body;            /* body of the last line */
     struct telemetry_aggregate *aggregate; /* NULL: not requested, or the network is not large */
 };
 
-/* telemetry.c: record that @members more members have finished a collective, for sample @sample. */
+/*
+ * telemetry.c: record that a further @members members have finished a collective, for sample
+ * @sample.
+ */
 void telemetry_finished_note(struct telemetry *t, const struct emu_finished *one, uint32_t members,
                              uint64_t sample);
 

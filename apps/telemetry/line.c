@@ -89,7 +89,7 @@ static void put_trunk_states(const struct telemetry_aggregate *aggregate, uint64
     text_puts(text, "]");
 }
 
-/* Return the node of row @n, or NULL if the row is a group of several nodes. */
+/* Return the node of row @n, or NULL if the row is about a group of several nodes. */
 static const struct telemetry_node *node_at(const struct telemetry *t,
                                             const struct telemetry_aggregate *aggregate, uint32_t n)
 {
@@ -124,7 +124,10 @@ static void put_processes(const struct telemetry *t, const struct telemetry_aggr
     text_puts(text, "]");
 }
 
-/* Return the time since the origin, in the unit of t->at. @at_ns: as processes report it. */
+/*
+ * Return the time since the origin, in the unit of t->at. @at_ns: a time that a process has
+ * reported.
+ */
 static int64_t since_origin(const struct telemetry *t, uint64_t at_ns)
 {
     uint64_t at = t->source.config->clock == EMU_CLOCK_VIRTUAL ? at_ns * 1000u : at_ns;

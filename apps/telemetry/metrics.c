@@ -2,8 +2,8 @@
 /*
  * metrics.c - writes a view in Prometheus' text format.
  *
- * Metrics of ports have the names that Prometheus' node_exporter uses for InfiniBand adapters,
- * where the meaning is the same, so that dashboards for node_exporter work with a fabric. A device
+ * If a metric of ports has the same meaning as a metric of Prometheus' node_exporter for InfiniBand
+ * adapters, it has the same name, so that dashboards for node_exporter work with a fabric. A device
  * is a switch or a node's adapter: "switch3", "node5". For dashboards of whole InfiniBand networks
  * the metrics can have the names of infiniband_exporter instead, which identifies devices by GUID.
  * Source: Prometheus, "Exposition formats", text version 0.0.4; node_exporter, infiniband;
@@ -33,7 +33,9 @@ static void family(struct text_buf *text, const char *name, const char *type, co
     text_puts(text, "\n");
 }
 
-/* A label is NAME="VALUE". The first one of a metric begins with "{", the others with ",". */
+/*
+ * Write a label: NAME="VALUE". Before the first label of a metric comes "{", before the others ",".
+ */
 static void label(struct text_buf *text, const char *name, const char *value)
 {
     text_puts(text, text->bytes && text->at[text->bytes - 1] == '"' ? "," : "{");
@@ -94,12 +96,12 @@ static const struct {
     [RECEIVED] = {"node_infiniband_port_packets_received_total", "port_receive_packets_total",
                   false, "counter", "Segments sent by the peer port."},
     [WAITS] = {"node_infiniband_port_transmit_wait_total", "port_transmit_wait_total", false,
-               "counter", "Times that the port had a segment to send and no credit."},
+               "counter", "How often the port had a segment to send, but no credit."},
     [ERRORS] = {"node_infiniband_symbol_error_total", "port_symbol_error_total", false, "counter",
                 "Segments or packets lost or damaged in the direction to the port."},
-    [DOWNED] = {"node_infiniband_link_downed_total", "port_link_downed_total", false, "counter",
-                "Times that the link went out of use: no signal, errors, or a port that sent "
-                "nothing."},
+    [DOWNED] =
+        {"node_infiniband_link_downed_total", "port_link_downed_total", false, "counter",
+         "How often the link went out of use: no signal, errors, or a port that sent nothing."},
     [STATE] = {"node_infiniband_state_id", NULL, false, "gauge",
                "State of the port: 1 down, 2 init, 4 active."},
     [PHYSICAL_STATE] = {"node_infiniband_physical_state_id", NULL, false, "gauge",
@@ -168,7 +170,10 @@ static void put_ports(const struct telemetry_view *view, struct text_buf *text, 
 
 /* --- names of infiniband_exporter ---------------------------------------------------- */
 
-/* Write a GUID. If the file has none, make it from 0xfabe, 0 or 1 (a node), and the number. */
+/*
+ * Write a GUID as a label. If the network's file has none, make it from 0xfabe, then 0 for a switch
+ * or 1 for a node, and the number.
+ */
 static void label_guid(const struct telemetry_view *view, struct text_buf *text, const char *name,
                        bool node, uint32_t device)
 {
@@ -186,7 +191,10 @@ static void label_lid(const struct telemetry_view *view, struct text_buf *text, 
     label_number(text, name, (node ? view->switches : 0) + device + UINT64_C(1));
 }
 
-/* Write the name in the network's file, or "switch3" or "node5" if there is none. */
+/*
+ * Write a device's name as a label: that in the network's file or, if there is none, "switch3" or
+ * "node5".
+ */
 static void label_device(const struct telemetry_view *view, struct text_buf *text, const char *name,
                          bool node, uint32_t device)
 {
@@ -214,7 +222,7 @@ static void exporter_end(struct text_buf *text, const char *name, const struct e
     label_number(text, "port", end->port);
 }
 
-/* Write the peer of the port; dashboards show it as the name of the port. */
+/* Write the device at the other end of the cable, which dashboards show as the name of the port. */
 static void exporter_uplink(struct text_buf *text, const char *name, const struct end *end)
 {
     const struct telemetry_view *view = end->view;
@@ -230,7 +238,10 @@ static void exporter_uplink(struct text_buf *text, const char *name, const struc
     sample(text, 1);
 }
 
-/* Write a metric of all switch or adapter ports. @i: index in of_port[]; OF_PORT: the peers. */
+/*
+ * Write a metric of all ports of switches or of adapters. @i: index in of_port[]; OF_PORT: the
+ * peers of the ports.
+ */
 static void exporter_ports(const struct telemetry_view *view, struct text_buf *text, bool node,
                            size_t i)
 {
@@ -296,7 +307,7 @@ struct metric_name {
     char text[80];
 };
 
-/* Write the head of the metric "fabemu_PART_COUNTER" of counter @i. Returns its name. */
+/* Write the head of the metric "fabemu_PART_COUNTER" for counter @i. Returns the metric's name. */
 static struct metric_name counter_family(struct text_buf *text,
                                          const struct fabric_counters *counters, size_t i)
 {
@@ -327,7 +338,7 @@ static void put_counters(struct text_buf *text, const struct fabric_counters *co
     }
 }
 
-/* Write the counters of ports for which InfiniBand exporters have no name. */
+/* Write the metrics of ports that InfiniBand exporters do not have. */
 static void put_port_counters(const struct telemetry_view *view, struct text_buf *text)
 {
     for (size_t i = 0; i < fabric_direction_counters.count; i++) {
@@ -382,7 +393,7 @@ static void put_totals(const struct telemetry_view *view, struct text_buf *text)
 #undef PUT
 }
 
-/* Seconds are the unit of all times in Prometheus. */
+/* Write the time in seconds, the unit of all times in Prometheus. */
 static void put_time(const struct telemetry_view *view, struct text_buf *text)
 {
     uint64_t ns = view->is_virtual ? view->at / 1000u : view->at;
@@ -395,7 +406,7 @@ static void put_time(const struct telemetry_view *view, struct text_buf *text)
     text_puts(text, value);
 }
 
-/* The fabric and its origin are labels, which a scraper stores with the numbers. */
+/* Write the fabric and its origin as labels, so that a scraper stores them with the numbers. */
 static void put_info(const struct telemetry_view *view, struct text_buf *text)
 {
     struct json_object *origin = json_object_object_get(view->shape, "origin");

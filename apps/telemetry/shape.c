@@ -18,7 +18,10 @@ void telemetry_shape_names(struct text_buf *text, const char *field, const char 
     text_puts(text, "]");
 }
 
-/* Write each switch's level, index in it, first and last node below (0 and -1 if there is none). */
+/*
+ * Write for each switch its level, its index in the level, and the first and last node below it (0
+ * and -1 if there is none).
+ */
 static void put_switches(const struct topo_graph *graph, struct text_buf *text)
 {
     uint32_t of_level[64] = {0};
@@ -71,7 +74,7 @@ static void put_cables(const struct fabric *fabric, struct text_buf *text)
     text_puts(text, "]");
 }
 
-/* Write the names in the network's file, first of switches, then of nodes. */
+/* Write the names of switches and then of nodes from the network's file. */
 static void put_names(const struct topo_graph *graph, struct text_buf *text)
 {
     if (!graph->label)
@@ -84,7 +87,10 @@ static void put_names(const struct topo_graph *graph, struct text_buf *text)
     text_puts(text, "]");
 }
 
-/* Write the GUIDs in the network's file, first of switches, then of nodes. "" if there is none. */
+/*
+ * Write the GUIDs of switches and then of nodes from the network's file; "" for a device without
+ * GUID.
+ */
 static void put_guids(const struct topo_graph *graph, struct text_buf *text)
 {
     char guid[24];

@@ -136,7 +136,10 @@ static void sample_cables(struct telemetry *t)
     for (uint32_t i = 0; i < 2 * cables; i++) {
         struct fabric_direction_sample now;
 
-        /* if the sending end is on another host, @now has only errors counted on this host */
+        /*
+         * if the sending end is on another host, `now` has only the errors that this host has
+         * counted
+         */
         fabric_sample_direction(t->source.fabric, i / 2, i % 2, &now);
         if (t->source.hosts)
             fabric_counters_add(&fabric_direction_counters, now.value,
@@ -194,7 +197,9 @@ static void sample_node(struct telemetry *t, uint32_t n)
         memcpy(now.value, remote_values(t, TELEMETRY_NODES, n), sizeof now.value);
     }
     memcpy(before.value, telemetry_values(&t->table[TELEMETRY_NODES], n), sizeof before.value);
-    /* `delivered`, a difference of two counters read one after the other, may seem to fall */
+    /*
+     * `delivered` is a difference of two counters that are read one after the other, so it may fall
+     */
     if (now.delivered < before.delivered)
         now.delivered = before.delivered;
     store(t, TELEMETRY_NODES, n, now.value);
@@ -226,7 +231,7 @@ static void sample_finished(struct telemetry *t, uint32_t n, uint64_t sample)
     uint32_t count = fabric_finished(t->source.fabric, n, &t->node[n].finished, ring, &missed);
 
     for (uint32_t i = 0; i < count; i++) {
-        if (ring[i].kind >= EMU_KINDS) /* skip messages */
+        if (ring[i].kind >= EMU_KINDS) /* this is a report of a message, not of a collective */
             continue;
         telemetry_finished_note(t, &ring[i], 1, sample);
         t->finished_count++;

@@ -17,7 +17,8 @@
 #include "apps/fabric/fabric.h"
 #include "apps/base/text.h"
 
-#define TELEMETRY_VERSION 1u /* version of the lines; within a version fields may only be added */
+/* version of the lines; while it stays the same, fields may only be added */
+#define TELEMETRY_VERSION 1u
 
 struct manager;
 struct telemetry;
@@ -77,9 +78,12 @@ struct telemetry_source {
     const struct fabric *fabric;
     const struct fabric_config *config;
     uint64_t origin; /* time 0 of the samples, in the unit of telemetry_sample() */
-    /* Sets *ret, which is zero before the call. NULL: all cables are up. */
+    /* Set *ret to the state of a cable; *ret is zero before the call. NULL: all cables are up. */
     void (*link)(void *ctx, uint32_t cable, struct telemetry_cable *ret);
-    /* Sets *who and *waits, which are "no process" and "nothing" before. NULL: no processes. */
+    /*
+     * Set *who and *waits to the process at a node and to its pending operation. Before the call,
+     * they say that there is no process and no operation. NULL: there are no processes.
+     */
     void (*node)(void *ctx, uint32_t node, struct telemetry_process *who,
                  struct telemetry_wait *waits);
     void *ctx;
@@ -124,23 +128,24 @@ void telemetry_line(struct telemetry *telemetry, uint64_t since, uint64_t skippe
 struct telemetry_aggregate;
 
 /**
- * telemetry_aggregate - prepare telemetry_aggregate_put_shape() and telemetry_aggregate_put_line().
- * Returns 1, or 0 if the network is too small to be aggregated. Errors: -ENOMEM.
+ * telemetry_aggregate - aggregate the network. Call this before telemetry_aggregate_put_shape() and
+ * telemetry_aggregate_put_line(). Returns 1, or 0 if the network is too small to be aggregated.
+ * Errors: -ENOMEM.
  */
 int telemetry_aggregate(struct telemetry *telemetry);
 
 /**
- * telemetry_open - create an aggregation for one reader in which the @count blocks of @block are
- * open, so that their devices have rows of their own. The caller destroys it. It is valid while
- * @telemetry exists. Errors: -ENOENT if there is no such block; -E2BIG: too many rows; -ENOMEM.
+ * telemetry_open - create an aggregation for one reader. The @count blocks in @block are open, so
+ * their devices have rows of their own. The caller destroys it. It is valid while @telemetry
+ * exists. Errors: -ENOENT if there is no such block; -E2BIG: too many rows; -ENOMEM.
  */
 int telemetry_open(struct telemetry_aggregate **ret, const struct telemetry *telemetry,
                    const uint32_t *block, size_t count);
 void telemetry_aggregate_destroy(struct telemetry_aggregate *aggregate);
 
 /**
- * telemetry_aggregate_put_shape, telemetry_aggregate_put_line - do as telemetry_shape() and
- * telemetry_line(), for an aggregation. @open: from telemetry_open(); NULL: no block is open.
+ * telemetry_aggregate_put_shape, telemetry_aggregate_put_line - like telemetry_shape() and
+ * telemetry_line(), but for an aggregation. @open: from telemetry_open(); NULL: no block is open.
  */
 void telemetry_aggregate_put_shape(const struct telemetry *telemetry,
                                    const struct telemetry_aggregate *open, uint64_t every_ns,
@@ -153,29 +158,34 @@ void telemetry_aggregate_put_line(struct telemetry *telemetry, struct telemetry_
 /* Sends an agent host's counters to the coordinator. Thread: the manager of the agent host. */
 struct telemetry_agent;
 
-/** telemetry_agent_create - do as telemetry_create(). source->hosts must be NULL. */
+/**
+ * telemetry_agent_create - create an agent; parameters as telemetry_create(). source->hosts must be
+ * NULL.
+ */
 int telemetry_agent_create(struct telemetry_agent **ret, const struct telemetry_source *source);
 void telemetry_agent_destroy(struct telemetry_agent *agent);
 
-/** telemetry_agent_leaves - do as telemetry_leaves(). */
+/** telemetry_agent_leaves - the same as telemetry_leaves(). */
 void telemetry_agent_leaves(struct telemetry_agent *agent, uint32_t node);
 
 /**
  * telemetry_agent_report - replace the contents of @bytes by about @most bytes of changes since the
- * last call. The coordinator must pass all of them, in order, to telemetry_receive(). Returns 1 if
- * the sample has more changes to send; 0 if this was its last piece. Errors: -ENOMEM: changes were
- * lost, so the coordinator's sums are wrong from now on.
+ * last call. The coordinator must pass all these bytes, in order, to telemetry_receive(). Returns 1
+ * if the sample has more changes to send, or 0 if @bytes has the last of them. Errors: -ENOMEM:
+ * changes were lost, so the coordinator's sums are wrong from now on.
  */
 int telemetry_agent_report(struct telemetry_agent *agent, size_t most, struct text_buf *bytes);
 
 /**
- * telemetry_receive - add the changes that @host has sent to the next sample. @now_ns:
+ * telemetry_receive - receive changes from @host; they are part of the next sample. @now_ns:
  * emu_now_ns(). Returns false if the changes are invalid.
  */
 bool telemetry_receive(struct telemetry *telemetry, uint32_t host, const void *bytes, size_t count,
                        uint64_t now_ns);
 
-/** telemetry_host_lost - set levels (such as queue lengths) of @host to 0, and keep its counts. */
+/**
+ * telemetry_host_lost - set the levels (such as queue lengths) of @host to 0. Its counts remain.
+ */
 void telemetry_host_lost(struct telemetry *telemetry, uint32_t host);
 
 #endif

@@ -15,9 +15,14 @@
 #include "emu/util/now.h"
 #include "topo/topo.h"
 
-/* maximum number of switches, or of cables, in a *shape*: the line that describes the network */
+/*
+ * maximum number of switches, and also of cables, in a *shape*, the line that describes the network
+ */
 #define PARTS_MOST 16777216u
-/* minimum columns of a row of counters: the device or direction of a cable, and one counter */
+/*
+ * minimum number of columns in a row of counters: the number of a device or cable direction, and
+ * one counter
+ */
 #define COUNTERS 2u
 
 const char *const telemetry_collectives[TELEMETRY_COLLECTIVES] = {
@@ -43,7 +48,7 @@ static int64_t column(const struct row *row, size_t i)
     return json_object_get_int64(emu_json_at(row->list, i));
 }
 
-/* A negative value, which is invalid, becomes 0. */
+/* Return a number of a row. A negative value is invalid and becomes 0. */
 static uint64_t count(const struct row *row, size_t i)
 {
     int64_t number = column(row, i);
@@ -181,7 +186,10 @@ static int take_shape(struct telemetry_view *view, struct json_object *line)
 
 /* --- snapshots ---------------------------------------------------------------------- */
 
-/* An older fabric may have fewer counters; the others become 0. Always returns true. */
+/*
+ * Read the counters of a row. An older fabric may have fewer counters; the missing ones become 0.
+ * Always returns true.
+ */
 static bool take_counters(const struct row *row, const struct fabric_counters *counters,
                           uint64_t *value)
 {
@@ -238,7 +246,10 @@ static bool take_wait(struct telemetry_view *view, const struct row *row)
     return true;
 }
 
-/* The hash table has no chains: a collective replaces the one in its slot. */
+/*
+ * Store a collective in the hash table. The table has no chains: a collective replaces the one in
+ * its slot.
+ */
 static bool take_finished(struct telemetry_view *view, const struct row *row)
 {
     uint64_t group = count(row, 0), number = count(row, 1), kind = count(row, 2);
@@ -346,7 +357,7 @@ int telemetry_view_take(struct telemetry_view *view, struct json_object *line)
     int err;
 
     if (json_object_object_get_ex(line, "ok", NULL) && !emu_json_true(line, "ok"))
-        return -EMSGSIZE; /* sent in place of a snapshot that is too large */
+        return -EMSGSIZE; /* the fabric sends this instead of a snapshot that is too large */
     if (strcmp(event, "telemetry_shape") == 0)
         err = take_shape(view, line);
     else if (strcmp(event, "telemetry") == 0)
@@ -366,7 +377,10 @@ const char *telemetry_view_link(const struct telemetry_view *view, uint32_t cabl
     return name ? name : "";
 }
 
-/* The list in the shape has an entry for each switch, and then one for each node. */
+/*
+ * Return the entry of a device in @list of the shape, which has an entry for each switch and then
+ * one for each node.
+ */
 static const char *text_of(const struct telemetry_view *view, const char *list, bool node,
                            uint32_t number)
 {
@@ -435,7 +449,10 @@ double telemetry_view_s(const struct telemetry_view *view)
 
 #define ANSWER_MS 5000 /* time-out for the reply of a fabric */
 
-/* Read lines up to the first snapshot. If the fabric reports an error, @error has its text. */
+/*
+ * Read lines up to the first snapshot. If the fabric reports an error, its text is written to
+ * @error.
+ */
 static int take_until_whole(struct telemetry_view *view, struct conn *conn, char *error,
                             size_t error_bytes)
 {

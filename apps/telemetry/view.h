@@ -25,7 +25,7 @@ struct telemetry_totals {
 #include "apps/fabric/counters.def"
 };
 
-#define TELEMETRY_COLLECTIVES 11u /* as enum fabemu_coll */
+#define TELEMETRY_COLLECTIVES 11u /* number of values of enum fabemu_coll */
 extern const char *const telemetry_collectives[TELEMETRY_COLLECTIVES];
 
 /* Fields as in docs/telemetry.md. */
@@ -51,7 +51,7 @@ struct telemetry_view_node {
     char command[16];
     uint32_t waits; /* index in view->wait_kinds */
     int64_t waits_other, waits_group;
-    uint64_t waits_bytes, waits_since; /* waits_since: unit as in telemetry_view.at */
+    uint64_t waits_bytes, waits_since; /* waits_since has the unit of telemetry_view.at */
 };
 
 #define TELEMETRY_VIEW_FINISHED 256u /* number of recent collectives that a view keeps */
@@ -65,17 +65,17 @@ struct telemetry_view_finished {
 };
 
 struct telemetry_view {
-    /* From the shape. */
+    /* The next fields come from the shape. */
     struct json_object *shape;                 /* NULL: none received yet */
     const char *name, *topo, *profile, *clock; /* borrowed from shape */
-    bool is_virtual;                           /* times are simulated ps */
+    bool is_virtual;                           /* times are in ps of simulated time */
     uint32_t nodes, switches, cables;
     uint64_t link_bytes_per_s;
     struct json_object *link_states, *wait_kinds; /* borrowed from shape */
 
-    /* From the snapshots. */
+    /* The next fields come from snapshots. */
     uint64_t sample; /* 0: no snapshot received yet */
-    uint64_t at;     /* time of the last snapshot; ns, on clock virtual ps */
+    uint64_t at;     /* time of the last snapshot, in ns (clock virtual: ps) */
     uint64_t skipped;
     struct telemetry_totals totals;
     struct {
@@ -100,8 +100,8 @@ int telemetry_view_take(struct telemetry_view *view, struct json_object *line);
 void telemetry_view_release(struct telemetry_view *view);
 
 /**
- * telemetry_view_settings - write the profile's settings that the user has changed by options, as
- * @before followed by "FIELD=VALUE, …"; "" if there are none.
+ * telemetry_view_settings - write @before, followed by the fields of the profile that the user has
+ * set by options: "FIELD=VALUE, …". Write "" if there are none.
  */
 void telemetry_view_settings(const struct telemetry_view *view, const char *before, char *ret,
                              size_t ret_bytes);
@@ -115,7 +115,7 @@ const char *telemetry_view_link(const struct telemetry_view *view, uint32_t cabl
 const char *telemetry_view_kind(const struct telemetry_view *view, uint32_t kind);
 const char *telemetry_view_wait(const struct telemetry_view *view, uint32_t node);
 
-/** telemetry_view_copy - release @to and copy @from to it. Errors: -ENOMEM. */
+/** telemetry_view_copy - release the contents of @to, and copy @from to @to. Errors: -ENOMEM. */
 int telemetry_view_copy(struct telemetry_view *to, const struct telemetry_view *from);
 
 /** telemetry_view_s - return the time of the last snapshot in seconds since the fabric's start. */
@@ -136,10 +136,16 @@ struct text_buf;
  */
 const char *telemetry_view_name(const struct telemetry_view *view, bool node, uint32_t number);
 
-/** telemetry_view_guid - return the GUID in the network's file, "0x0002c903000e0b72", or NULL. */
+/**
+ * telemetry_view_guid - return a device's GUID in the network's file, for example
+ * "0x0002c903000e0b72"; NULL: none.
+ */
 const char *telemetry_view_guid(const struct telemetry_view *view, bool node, uint32_t number);
 
-/* The exporter whose names the metrics have. INFINIBAND_EXPORTER: only metrics of ports. */
+/*
+ * The exporter from which metrics take their names. With INFINIBAND_EXPORTER there are only metrics
+ * of ports.
+ */
 enum telemetry_names { TELEMETRY_NODE_EXPORTER, TELEMETRY_INFINIBAND_EXPORTER };
 
 /** telemetry_names_of - parse an exporter's name. Returns false if it is unknown. Pure. */

@@ -4,7 +4,8 @@
  *
  * The driver, the thread that runs the traffic, reads the members' logs after every slice (SLICE_PS
  * of virtual time) that has events. It posts a group's next operation when all receivers have the
- * result of the previous one, or at fixed intervals. Members begin it later by skew and noise.
+ * result of the previous one, or at fixed intervals. Members begin it later by skew and noise
+ * (workload/coll.h).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -16,7 +17,7 @@
 #include "apps/traffic/internal.h"
 
 #define SLICE_PS     UINT64_C(1000000)   /* 1 us */
-#define TIME_MOST_PS (UINT64_C(1) << 62) /* limit of the time of the last post */
+#define TIME_MOST_PS (UINT64_C(1) << 62) /* latest time at which the last operation may be posted */
 
 #define IMPOSSIBLE_LOG "another host has logged an impossible result"
 
@@ -24,15 +25,17 @@ struct closed_run {
     struct traffic_run *run;
     struct traffic_coll coll;
     struct traffic_pending operations; /* incomplete operations */
-    struct traffic_stats *latency;     /* a batch (stats.h) is a number of operations, not a time */
-    uint64_t completed;                /* number of complete operations of all groups */
-    uint64_t *got;     /* reduce: for each group, number of result segments at its root */
-    const char *wrong; /* error about the logs or memory; NULL: none */
+    /* here a batch (stats.h) is a number of consecutive operations, not a period */
+    struct traffic_stats *latency;
+    uint64_t completed; /* number of complete operations of all groups */
+    uint64_t *got;      /* reduce: for each group, number of result segments at its root */
+    const char *wrong;  /* text of an error in the logs, or of missing memory; NULL: none */
 };
 
 /*
- * Return whether an operation can be complete at @last_ps. The logs of other hosts are not trusted:
- * they could name operations that complete too early, or more than were posted.
+ * Return whether it is possible that an operation was complete at @last_ps. The logs of other hosts
+ * are not trusted: they could contain an operation that was not posted, or that completes too
+ * early.
  */
 static bool end_is_sane(const struct closed_run *closed, const struct traffic_part *part,
                         uint64_t last_ps)
@@ -45,8 +48,8 @@ static bool end_is_sane(const struct closed_run *closed, const struct traffic_pa
 }
 
 /*
- * Return the number of posted operations that are not complete. Valid logs name only these
- * operations, so this number also limits the table of incomplete ones.
+ * Return the number of posted operations that are not complete. Valid logs contain only these
+ * operations, so the table of incomplete operations never needs more entries.
  */
 static uint64_t under_way(const struct closed_run *closed)
 {
@@ -57,7 +60,10 @@ static uint64_t under_way(const struct closed_run *closed)
     return posted - closed->completed;
 }
 
-/* Each part completes one operation at one receiver. Find operations complete at all receivers. */
+/*
+ * Process the completions of operations at one receiver each (@part). Find the operations that are
+ * now complete at all receivers.
+ */
 static void take_parts(void *ctx, const struct traffic_part *part, size_t count)
 {
     struct closed_run *closed = ctx;
@@ -114,7 +120,8 @@ static bool post_due(struct closed_run *closed)
     for (uint32_t g = 0; g < plan->groups; g++) {
         struct traffic_group *group = &closed->coll.group[g];
         while (group->posted < plan->operations) {
-            uint64_t next_ps = now_ps + (now_ps > 0); /* events at now_ps have already happened */
+            /* not now_ps: the events of that time have happened */
+            uint64_t next_ps = now_ps + (now_ps > 0);
             uint64_t at_ps = group->done_ps > next_ps ? group->done_ps : next_ps;
             if (plan->interval_ps)
                 at_ps = group->posted * plan->interval_ps;
@@ -127,7 +134,7 @@ static bool post_due(struct closed_run *closed)
     return posted;
 }
 
-/* Return whether operations that are posted at fixed intervals are still to come. */
+/* Return whether operations are posted at fixed intervals, and some are not posted yet. */
 static bool posts_to_come(const struct closed_run *closed)
 {
     const struct traffic_coll_plan *plan = &closed->coll.plan;
@@ -138,7 +145,9 @@ static bool posts_to_come(const struct closed_run *closed)
     return false;
 }
 
-/* Return the end of the next slice that has an event or that precedes a slice with a post. */
+/*
+ * Return the end of the next slice that contains an event, or after which an operation is posted.
+ */
 static uint64_t next_slice_ps(const struct closed_run *closed)
 {
     const struct traffic_coll_plan *plan = &closed->coll.plan;
@@ -190,7 +199,7 @@ static int announce(struct closed_run *closed, bool *moved)
     int err;
 
     *moved = false;
-    /* nothing to announce, but after an error the network would look empty, so check for one */
+    /* Members need no announcement. But after an error the network would look empty. */
     if (coll->plan.what != TRAFFIC_REDUCE)
         return traffic_hosts_error(run);
     traffic_coll_roots(coll, closed->got);
@@ -273,7 +282,7 @@ static int run_operations(struct closed_run *closed)
     while (!err && !fabric_idle(run->fabric)) {
         run->now_ps += SLICE_PS;
         err = traffic_faults_advance(run);
-        if (!err) /* another host may never become idle, so the user can interrupt this */
+        if (!err) /* another host may never become idle, so let the user interrupt the wait */
             err = traffic_run_progress(run, 1);
     }
     if (!err)
@@ -310,10 +319,9 @@ static int check_plan(struct traffic_run *run, const struct traffic_coll_plan *p
                                  (unsigned long long)plan->operations,
                                  (unsigned long long)plan->interval_ps / 1000);
     if (plan->by != TRAFFIC_BY_HARDWARE && plan->what == TRAFFIC_REDUCE)
-        return traffic_run_wrong(
-            run, -EINVAL,
-            "a reduce by messages is not supported: use --collective hardware, "
-            "or --pattern allreduce");
+        return traffic_run_wrong(run, -EINVAL,
+                                 "a reduce by messages is not supported: use --collective hardware "
+                                 "or --pattern allreduce");
     if (plan->by == TRAFFIC_BY_DISSEMINATION && plan->what == TRAFFIC_ALLREDUCE &&
         ((plan->members & (plan->members - 1)) || (plan->radix & (plan->radix - 1))))
         return traffic_run_wrong(run, -EINVAL,
@@ -329,7 +337,7 @@ static int check_plan(struct traffic_run *run, const struct traffic_coll_plan *p
     return 0;
 }
 
-/* Set the traffic classes of the members and of the other nodes. */
+/* Set the traffic classes of the members of groups and of the other nodes. */
 static void set_tclasses(struct closed_run *closed)
 {
     const struct traffic_config *config = closed->run->config;

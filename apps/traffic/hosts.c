@@ -57,7 +57,8 @@ static void hosts_agree(void *ctx, uint64_t *next_ps)
 {
     const struct traffic_hosts *hosts = ctx;
 
-    emu_virtual_agree(hosts->link, next_ps); /* traffic_hosts_error() will report an error */
+    /* returns early after an error, which traffic_hosts_error() will report */
+    emu_virtual_agree(hosts->link, next_ps);
 }
 
 static const struct fabric_crossing_ops crossing_ops = {.devices = 1,
@@ -168,11 +169,11 @@ struct parts {
     void (*take)(void *ctx, const struct traffic_part *part, size_t count);
     void *ctx;
     struct traffic_part *part;
-    size_t capacity; /* elements of part[] */
+    size_t capacity; /* allocated elements of part[] */
     bool no_memory;
 };
 
-/* Returns false if there is no memory. */
+/* Make room for @count elements. Returns false if there is no memory. */
 static bool parts_grow(struct parts *parts, size_t count)
 {
     struct traffic_part *more = parts->part;
@@ -280,7 +281,7 @@ static uint64_t config_digest(const struct traffic_config *config)
 
 struct same {
     uint64_t digest;
-    uint32_t other; /* the first host that differs */
+    uint32_t other; /* the first host with another digest */
 };
 
 static void is_same(void *ctx, uint32_t host, const void *its, size_t bytes)
@@ -303,7 +304,8 @@ int traffic_hosts_begin(struct traffic_run *run)
         return traffic_run_wrong(run, -EINVAL, "faults need a network on one host");
     traffic_hosts_gather(run, &same.digest, sizeof same.digest, is_same, &same);
     if (same.other != UINT32_MAX)
-        return traffic_run_wrong(run, -EINVAL, "host %s was given other traffic than this one",
+        return traffic_run_wrong(run, -EINVAL,
+                                 "host %s has other settings of the traffic than this host",
                                  emu_barrier_config(hosts->barrier)->name[same.other]);
     return traffic_hosts_error(run);
 }

@@ -3,10 +3,11 @@
  * hosts.h - a run on several hosts: each host has its own part of the fabric and of the nodes, and
  * all hosts advance through the same simulated times.
  *
- * Every host runs the whole driver (the thread that runs the traffic). It decides only by sums over
- * all hosts and by data that all hosts have, so all hosts decide alike, and none waits for a
- * decision of another. Hosts exchange data in supersteps (emu/hostlink/barrier.h), and all hosts
- * reach the same supersteps in the same order. In a run on one host these functions do nothing.
+ * Every host runs the whole driver (the thread that runs the traffic). It bases its decisions only
+ * on sums over all hosts and on data that all hosts have. So all hosts make the same decisions, and
+ * none waits for the decision of another. Hosts exchange data in supersteps
+ * (emu/hostlink/barrier.h), and all hosts reach the same supersteps in the same order. In a run on
+ * one host these functions do nothing.
  *
  * After a host is lost or has ended, sums cover this host alone, simulated time stops, and
  * traffic_hosts_error() returns the error. A caller that loops must check for it.
@@ -25,12 +26,12 @@
 
 struct traffic_run;
 
-/* The hosts of one run, or of several consecutive ones. */
+/* The hosts of one run, or of several runs one after the other. */
 struct traffic_hosts {
     struct emu_barrier *barrier; /* borrowed; all hosts are connected */
     struct emu_virtual *link;    /* host link of the running fabric; NULL: no fabric runs */
     const struct topo_graph *graph;
-    const uint32_t *of;         /* by switch: its host */
+    const uint32_t *of;         /* by switch: index of its host */
     struct fabric_hosts fabric; /* for fabric_config.hosts */
     struct fabric_crossing_ops ops;
 };
@@ -39,7 +40,9 @@ struct traffic_hosts {
 void traffic_hosts_init(struct traffic_hosts *hosts, struct emu_barrier *barrier,
                         const struct topo_graph *graph, const uint32_t *of);
 
-/** traffic_hosts_error - return the error that has ended the run, or 0. Sets its error text. */
+/**
+ * traffic_hosts_error - return the error that has ended the run, or 0. Sets the run's error text.
+ */
 int traffic_hosts_error(struct traffic_run *run);
 
 /** traffic_hosts_gather - send @mine to all hosts, and call @each with each other host's bytes. */
@@ -58,7 +61,7 @@ void traffic_hosts_digest(struct traffic_run *run, uint64_t *by_node, uint32_t n
 
 /**
  * traffic_hosts_logs - pass the logs of all nodes on all hosts to @take, in several pieces, and
- * clear them. Errors: -ENOMEM: @take lacks some entries.
+ * clear them. Errors: -ENOMEM; then @take has not received all entries.
  */
 int traffic_hosts_logs(struct traffic_run *run, struct traffic_workers *workers,
                        void (*take)(void *ctx, const struct traffic_part *part, size_t count),

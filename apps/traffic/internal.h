@@ -16,8 +16,8 @@ struct traffic_run {
     const struct traffic_config *config;
     struct traffic_result *result;
     struct fabric *fabric;
-    struct fabric_config built; /* configuration of `fabric` */
-    uint64_t now_ps;            /* all events up to here have happened */
+    struct fabric_config built; /* configuration with which `fabric` was built */
+    uint64_t now_ps;            /* all events up to this time have happened */
     double done;                /* last reported progress, 0 to 1 */
     uint64_t began_ns;          /* real time at the start of the current step: building, running */
     uint64_t bytes;             /* memory of this host's part of the network */
@@ -49,13 +49,20 @@ int traffic_run_start(struct traffic_run *run, const struct fabric_node_ops *ops
 /** traffic_run_stop - stop faults, the capture and the fabric. */
 void traffic_run_stop(struct traffic_run *run);
 
-/** traffic_run_begin - begin to measure wall time, because the fabric is built. */
+/**
+ * traffic_run_begin - begin to measure the wall time of the run. Call it when the fabric is built.
+ */
 void traffic_run_begin(struct traffic_run *run);
 
-/** traffic_run_progress - report progress. @done: 0 to 1. Errors: -EINTR, the user interrupts. */
+/**
+ * traffic_run_progress - report progress. @done: 0 to 1. Errors: -EINTR, the user has interrupted
+ * the run.
+ */
 int traffic_run_progress(struct traffic_run *run, double done);
 
-/** traffic_run_check - take the wall time, read totals, check the fabric. Errors: -EPROTO. */
+/**
+ * traffic_run_check - store wall time and totals in the result; check the fabric. Errors: -EPROTO.
+ */
 int traffic_run_check(struct traffic_run *run);
 
 /** traffic_run_wrong - set the run's error text, and send it to all other hosts. Returns @err. */
@@ -83,10 +90,12 @@ void traffic_faults_result(struct traffic_run *run);
 /** traffic_faults_busy - return whether the manager is testing a link or computing tables. */
 bool traffic_faults_busy(const struct traffic_run *run);
 
-/** traffic_faults_will_revert - return whether an active fault (it may block traffic) will end. */
+/**
+ * traffic_faults_will_revert - return whether an active fault, which may block traffic, will end.
+ */
 bool traffic_faults_will_revert(const struct traffic_run *run);
 
-/** traffic_faults_advance - advance to run->now_ps, applying faults at their times. */
+/** traffic_faults_advance - advance to run->now_ps; apply and revert faults at their times. */
 int traffic_faults_advance(struct traffic_run *run);
 
 /* --- snapshots.c: telemetry of a run in simulated time: docs/telemetry.md ------------ */
@@ -101,8 +110,9 @@ int traffic_snapshots_start(struct traffic_run *run);
 void traffic_snapshots_stop(struct traffic_run *run);
 
 /**
- * traffic_snapshots_advance - fabric_advance() to @until_ps, and take the snapshots that become due
- * by then. Errors: as traffic_snapshots_start(), and -EINTR if the viewer ends the run.
+ * traffic_snapshots_advance - like fabric_advance(), advance to @until_ps, and take the snapshots
+ * that become due by then. Errors: as traffic_snapshots_start(), and -EINTR if the viewer ends the
+ * run.
  */
 int traffic_snapshots_advance(struct traffic_run *run, uint64_t until_ps);
 

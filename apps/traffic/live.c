@@ -17,15 +17,16 @@
 #include "emu/util/list.h"
 #include "emu/util/now.h"
 
-#define CLIENTS_MOST  64u
-#define PACES_MOST    64u   /* limit of pace requests that have not expired */
-#define WAIT_MS       100   /* longest wait before the driver checks whether the run must end */
+#define CLIENTS_MOST 64u
+#define PACES_MOST   64u /* maximum number of pace requests that have not expired */
+/* longest wait for clients before the driver checks whether the run must end */
+#define WAIT_MS       100
 #define SEND_MS       40    /* least time between two snapshots to a client at full speed */
-#define FIRST_FOR_MS  3000  /* initial slow phase, after the first subscription */
+#define FIRST_FOR_MS  3000  /* length of the slow phase that begins with the first subscription */
 #define FIRST_MS      100   /* time between snapshots in that phase, if no client sets the pace */
 #define EVERY_MOST_MS 60000 /* limits of a pace request */
 #define FOR_MOST_MS   120000
-#define DRAIN_MS      500 /* limit for sending pending data at the end */
+#define DRAIN_MS      500 /* at the end: time limit for sending pending data */
 
 struct live_client {
     struct emu_list all;
@@ -34,14 +35,14 @@ struct live_client {
     struct telemetry_filter filter;
     struct telemetry_format format; /* `filter`, applied to the network of this run */
     bool gone;
-    uint64_t seen;    /* number of the last snapshot sent to it; 0: none */
-    uint64_t skipped; /* snapshots since then that were not sent to it */
+    uint64_t seen;    /* number of the last snapshot sent to this client; 0: none */
+    uint64_t skipped; /* later snapshots that were not sent to this client */
     int64_t sent_ms;
 };
 
 /* A client's request for the pace of simulated time. */
 struct live_pace {
-    int64_t who;      /* the number that the client has given itself */
+    int64_t who;      /* the number that the client has chosen for itself */
     bool hold;        /* pause simulated time */
     int64_t every_ms; /* time between snapshots; 0: full speed */
     int64_t until_ms; /* when the request expires */
@@ -59,10 +60,10 @@ struct traffic_live {
     struct text_buf line;
     bool shutdown;    /* a client has requested the end of the run */
     bool unwatched;   /* no client has subscribed yet, so simulated time pauses */
-    int64_t first_ms; /* run slowly until then, if there is no pace request */
+    int64_t first_ms; /* until then, run slowly if there is no pace request */
     struct live_pace paces[PACES_MOST];
-    bool hold;        /* some request pauses simulated time */
-    int64_t every_ms; /* time between snapshots by the slowest request */
+    bool hold;        /* at least one pace request pauses simulated time */
+    int64_t every_ms; /* time between snapshots that the slowest pace request asks for */
     int64_t next_ms;  /* earliest time of the next snapshot */
 };
 
@@ -94,7 +95,9 @@ static void client_unsubscribe(struct live_client *client)
     client->subscribed = false;
 }
 
-/* Apply @filter to the current run for @client. On an error nothing changes and *@why says why. */
+/*
+ * Use @filter for the snapshots to @client. On an error nothing changes, and *@why is its reason.
+ */
 static int client_filter(struct traffic_live *live, struct live_client *client,
                          const struct telemetry_filter *filter, const char **why)
 {
@@ -126,7 +129,10 @@ static void client_snapshot(struct traffic_live *live, struct live_client *clien
     client_line(live, client);
 }
 
-/* Send the latest snapshot to each subscriber, unless its previous one is unsent or too recent. */
+/*
+ * Send the latest snapshot to each subscriber to which the previous one was sent completely. At
+ * full speed the previous one must also be SEND_MS old.
+ */
 static void snapshots_send(struct traffic_live *live)
 {
     emu_each_listed (struct live_client, client, &live->clients, all) {
@@ -280,7 +286,7 @@ static void client_step(struct traffic_live *live, struct live_client *client)
 
 /* --- connections -------------------------------------------------------------------- */
 
-/* Returns false if there is no connection to accept. */
+/* Accept a connection. Returns false if none is waiting. */
 static bool client_open(struct traffic_live *live)
 {
     int fd = accept4(live->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -380,7 +386,9 @@ static void client_begin(struct traffic_live *live, struct live_client *client)
     client_put(client, conn_error(err, why));
 }
 
-/* A run begins or, if @telemetry is NULL, ends. Then each subscriber gets the last snapshot. */
+/*
+ * A run begins or, if @telemetry is NULL, ends. At the end each subscriber gets the last snapshot.
+ */
 static void on_run(void *ctx, const struct fabric *fabric, struct telemetry *telemetry,
                    uint64_t every_ns)
 {

@@ -4,8 +4,9 @@
  *
  * Sources send until all messages that were born in the measurement are delivered, so that these
  * messages meet the full load until the end. A saturated run does not wait for them. If the user
- * has not set the phases, the run measures again, twice as long, until the traffic is steady. At
- * the end the sources stop, the network empties, and every sent segment must have arrived.
+ * has not set the phases, the run repeats the measurement, each time twice as long, until the
+ * traffic is steady. At the end the sources stop, the network empties, and every sent segment must
+ * have arrived.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,10 +17,11 @@
 
 #define IMPOSSIBLE   "another host has sent or logged an impossible message"
 #define COUNT_MOST   (UINT64_C(1) << 62)
-#define DRAIN_PHASES 10 /* limit of a drain, as a multiple of warm-up + measurement */
+#define DRAIN_PHASES 10 /* longest drain, as a multiple of warm-up + measurement */
 /*
- * Limit of the wait for links after the last fault (simulated time). The manager of the fabric
- * waits longer after each failed test of a link, and segments may have no other route.
+ * How long a run waits after the last fault until links are in use again (simulated time). The wait
+ * may be long: the manager doubles its pause after each failed test of a link, and segments may
+ * have no other route.
  */
 #define HEALS_MOST_PS UINT64_C(200000000000)
 
@@ -64,8 +66,9 @@ static int digest_all(struct open_run *open)
 /* --- time --------------------------------------------------------------------------- */
 
 /*
- * Return an upper bound of the number of incomplete multicasts (some copies have arrived, others
- * have not): the messages that the senders' links can have sent up to now, minus the complete ones.
+ * Return an upper bound of the number of incomplete multicasts, of which some copies have arrived
+ * and others have not. It is the number of messages that the senders' links can have sent up to
+ * now, minus the number of complete multicasts.
  */
 static uint64_t multicasts_most(const struct open_run *open)
 {
@@ -141,7 +144,10 @@ static int advance(struct open_run *open, uint64_t until_ps)
 
 /* --- phases ------------------------------------------------------------------------- */
 
-/* Convert a count of messages to a fraction of the capacity of the sources' links in a batch. */
+/*
+ * Convert a count of messages to a fraction of the number that the sources' links can send in a
+ * batch.
+ */
 static double part_of_links(const struct open_run *open, double messages)
 {
     double links = (double)open->nodes.plan.phase.batch_ps * (double)open->all_links;
@@ -202,7 +208,10 @@ static void merge(struct open_run *open)
     traffic_hosts_gather(open->run, open->total, sizeof *open->total, add_stats, open);
 }
 
-/* Return whether the warm-up is too short for queues to fill, which would look like saturation. */
+/*
+ * Return whether the warm-up is too short to fill the queues. Then their growth during the
+ * measurement would look like saturation.
+ */
 static bool warmup_too_short(const struct open_run *open)
 {
     return open->nodes.plan.phase.start_ps < open->longest_ps;
@@ -266,7 +275,10 @@ static int throughput(struct open_run *open)
     return err;
 }
 
-/* Return the number of delivered messages of the measurement, counting only complete multicasts. */
+/*
+ * Return the number of measured messages that are delivered. A multicast counts when it is
+ * complete.
+ */
 static uint64_t delivered(struct open_run *open)
 {
     const struct traffic_workers *workers = &open->nodes.workers;
@@ -281,8 +293,8 @@ static uint64_t delivered(struct open_run *open)
 }
 
 /*
- * Run until all measured messages are delivered. An overloaded network may have enough buffers for
- * all excess traffic of the measurement, so that the backlog grows only now.
+ * Run until all measured messages are delivered. The backlog may begin to grow only now: an
+ * overloaded network may have enough buffers for all excess traffic of the measurement.
  */
 static int drain(struct open_run *open)
 {
@@ -330,7 +342,7 @@ static int measure_once(struct open_run *open)
     return traffic_hosts_error(open->run);
 }
 
-/* Begin to measure longest_ps from now, when messages of the previous measurement have arrived. */
+/* Begin the next measurement after longest_ps, when messages of the previous one have arrived. */
 static void begin_again(struct open_run *open, uint64_t measure_ps)
 {
     struct traffic_phase phase = traffic_phase_of(open->run->now_ps + open->longest_ps, measure_ps);
@@ -398,9 +410,9 @@ static int finish_born(struct open_run *open)
 }
 
 /*
- * Return the time by which the network must be empty, even if segments arrive one after the other.
- * With acknowledgments it is the time by which one more segment must have arrived, even if it is
- * sent again after the longest backoff.
+ * Return the time by which the network must be empty, even if each segment leaves only when the one
+ * before it has arrived. With acknowledgments, return the time by which at least one more segment
+ * must have arrived, even if it is sent again after the longest backoff.
  */
 static uint64_t empty_limit_ps(const struct open_run *open, const struct traffic_segments *segments)
 {
@@ -420,7 +432,8 @@ static int run_empty(struct open_run *open)
     struct traffic_run *run = open->run;
     struct traffic_segments segments = segments_all(open);
     uint64_t limit_ps = empty_limit_ps(open, &segments), heals_ps = run->now_ps + HEALS_MOST_PS;
-    int err = traffic_faults_heal(run); /* a saturated run has skipped finish_born() */
+    /* finish_born() does this, too, but a saturated run skips it */
+    int err = traffic_faults_heal(run);
 
     traffic_nodes_stop(&open->nodes, 0, run->now_ps);
     while (!err && !run_idle(run) && run->now_ps < limit_ps) {
@@ -430,7 +443,7 @@ static int run_empty(struct open_run *open)
         if (open->nodes.times.engines && segments.received != received)
             limit_ps = empty_limit_ps(open, &segments);
         if (traffic_faults_busy(run) && run->now_ps < heals_ps)
-            /* a tested link may delay segments */
+            /* segments may wait for a link that is being tested */
             limit_ps = empty_limit_ps(open, &segments);
     }
     if (err)
@@ -448,7 +461,7 @@ static int run_empty(struct open_run *open)
         return traffic_run_wrong(run, -EPROTO, "node %u waits for a credit that does not come",
                                  stuck);
     if (traffic_nodes_lost(&open->nodes))
-        return traffic_run_wrong(run, -EPROTO, "a table, queue or log of arrivals overflowed");
+        return traffic_run_wrong(run, -EPROTO, "a table of messages, a queue or a log overflowed");
     return 0;
 }
 

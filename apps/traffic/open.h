@@ -13,7 +13,7 @@ struct open_run {
     struct traffic_run *run;
     struct traffic_nodes nodes;
     struct traffic_sets sets;
-    struct traffic_pattern drawn; /* TRAFFIC_PERMUTATION: the drawn permutation */
+    struct traffic_pattern drawn; /* TRAFFIC_PERMUTATION: the permutation that was drawn */
     const struct traffic_pattern *pattern;
     bool *sends;                       /* by node: it is a sender */
     uint8_t *links;                    /* by node, as traffic_plan.links */
@@ -21,11 +21,12 @@ struct open_run {
     struct traffic_pending multicasts; /* incomplete multicasts */
     uint64_t complete;                 /* number of complete multicasts */
     struct traffic_stats *completion;
-    struct traffic_stats *total;  /* sum over all workers and hosts, from merge() */
-    struct traffic_stats *other;  /* buffer for another host's statistics */
-    bool no_memory;               /* no memory for the log of another host */
-    bool invalid;                 /* another host has sent or logged an impossible message */
-    uint64_t longest_ps;          /* latency without load over the longest route */
+    struct traffic_stats *total; /* sum over all workers and hosts, computed by merge() */
+    struct traffic_stats *other; /* buffer for another host's statistics */
+    bool no_memory;              /* memory was missing for the log of another host */
+    bool invalid;                /* another host has sent or logged an impossible message */
+    /* latency of a message on the longest route without other traffic */
+    uint64_t longest_ps;
     uint64_t end_ps;              /* end of the measurement */
     bool given;                   /* the user has set the phases, so measure only once */
     uint64_t measured;            /* messages born in the measurement */
@@ -37,7 +38,7 @@ struct open_run {
 
 /*
  * open_build.c: return the number of links into the network of all nodes, or of the senders if
- * @sends is not NULL. @ret: for each node, its number of these links; may be NULL.
+ * @sends is not NULL. @ret: set to the number of links of each node (0: no sender); may be NULL.
  */
 uint64_t traffic_open_links(const struct topo_graph *graph, const bool *sends, uint8_t *ret);
 

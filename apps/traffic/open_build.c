@@ -7,8 +7,9 @@
 #include "emu/packet/packet.h"
 #include "emu/packet/seg.h"
 
-#define SETS_DEFAULT   1024 /* sets of a source, if there are enough collective addresses */
-#define FANOUT_DEFAULT 4    /* mean destinations of a set */
+/* default number of sets of a source, if there are enough collective addresses */
+#define SETS_DEFAULT   1024
+#define FANOUT_DEFAULT 4 /* default mean number of destinations of a set */
 
 uint64_t traffic_open_links(const struct topo_graph *graph, const bool *sends, uint8_t *ret)
 {
@@ -117,7 +118,10 @@ static void plan_phases(struct open_run *open, struct traffic_plan *plan)
     open->given = config->warmup_ps || config->measure_ps;
 }
 
-/* Plan the windows of the series, from the start of the run to the end of the measurement. */
+/*
+ * Plan the windows of the series of delivered bytes. They begin with the run and end with the
+ * measurement.
+ */
 static int plan_series(struct open_run *open, struct traffic_plan *plan)
 {
     uint64_t window_ps = open->run->config->window_ps;
@@ -128,8 +132,8 @@ static int plan_series(struct open_run *open, struct traffic_plan *plan)
                                  "--series needs --measure, the length of the measurement");
     if (windows > TRAFFIC_WINDOWS_MOST)
         return traffic_run_wrong(open->run, -EINVAL,
-                                 "--series %llu gives %llu windows in this run, and the limit is "
-                                 "%u: choose a longer window",
+                                 "--series %llu divides this run into %llu windows, and the limit "
+                                 "is %u: choose a longer window",
                                  (unsigned long long)window_ps / 1000, (unsigned long long)windows,
                                  TRAFFIC_WINDOWS_MOST);
     plan->window_ps = window_ps;
@@ -178,7 +182,10 @@ static int make_nodes(struct open_run *open)
     return 0;
 }
 
-/* Return whether a switch has slots for a whole multicast packet, if packets get acknowledged. */
+/*
+ * Return whether the switches can buffer a multicast. With acknowledgments a switch needs slots for
+ * a whole packet; without them, it needs none.
+ */
 static bool fits_slots(const struct open_run *open)
 {
     uint64_t bytes = open->run->config->bytes;

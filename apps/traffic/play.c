@@ -7,12 +7,15 @@
 #include "apps/traffic/goal/player.h"
 #include "apps/traffic/internal.h"
 
-/* Time between two reads of the counters: a part of the time so far, within limits. */
+/*
+ * A slice is the simulated time between two reads of the counters: the time so far divided by
+ * SLICE_PART, but at least SLICE_LEAST_PS and at most SLICE_MOST_PS.
+ */
 #define SLICE_PART     64u
 #define SLICE_LEAST_PS UINT64_C(1000000)  /* 1 us */
 #define SLICE_MOST_PS  UINT64_C(20000000) /* 20 us */
 
-#define TEXT_BYTES 480u /* of the description of ranks that stand still */
+#define TEXT_BYTES 480u /* size of the description of the ranks that cannot continue */
 
 static int stands_still(struct traffic_run *run, const struct goal_player *player)
 {
@@ -59,7 +62,7 @@ static int run_operations(struct traffic_run *run, struct goal_player *player)
             err = traffic_run_progress(run, (double)done / (double)all);
     }
     if (!err && goal_player_stuck(player, text, sizeof text))
-        err = traffic_run_wrong(run, -EPROTO, "messages have no receive: %s", text);
+        err = traffic_run_wrong(run, -EPROTO, "messages were not received: %s", text);
     return err;
 }
 
@@ -78,7 +81,7 @@ static struct traffic_range range_of(uint64_t *value, uint32_t count)
     return (struct traffic_range){value[0], value[count / 2], value[count - 1]};
 }
 
-/* Summarise the ranks that have operations. @value: a buffer for two numbers of each rank. */
+/* Summarise the ranks that have operations. @value: a buffer for two numbers per rank. */
 static void take_times(struct traffic_run *run, const struct goal_player *player, uint64_t *value)
 {
     struct traffic_goal *ret = &run->result->goal;
@@ -126,7 +129,7 @@ static int take_results(struct traffic_run *run, const struct goal_player *playe
     traffic_latency_of(&result->latency, latency);
     if (result->segments == received || run->faults)
         return 0;
-    return traffic_run_wrong(run, -EPROTO, "nodes sent %llu segments, and %llu arrived",
+    return traffic_run_wrong(run, -EPROTO, "nodes sent %llu segments, but %llu arrived",
                              (unsigned long long)result->segments, (unsigned long long)received);
 }
 

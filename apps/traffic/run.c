@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* run.c - code of all runs: available memory, start and end of the fabric, checks, totals. */
+/*
+ * run.c - what runs of all kinds share: check of the memory, start and end of the fabric, checks of
+ * results, totals.
+ */
 #include "apps/traffic/run.h"
 
 #include <errno.h>
@@ -92,7 +95,7 @@ static int check_memory(struct traffic_run *run, const struct fabric_config *fab
     if (all <= available)
         return 0;
     return traffic_run_wrong(run, -ENOMEM,
-                             "%s needs %.1f GiB of memory and %.1f GiB are available; choose %s",
+                             "%s needs %.1f GiB of memory, but %.1f GiB are available; choose %s",
                              fabric->graph->spec, (double)all / (1u << 30),
                              (double)available / (1u << 30),
                              all - group_bytes <= available ? "fewer --sets or --sources"
@@ -112,7 +115,8 @@ int traffic_run_start(struct traffic_run *run, const struct fabric_node_ops *ops
     run->began_ns = emu_now_ns();
     err = check_memory(run, &run->built, own_bytes, group_bytes);
     if (!err) {
-        bool huge = emu_pages_begin(run->bytes + run->bytes / 4); /* plus overhead of malloc() */
+        /* with an allowance for the overhead of malloc() */
+        bool huge = emu_pages_begin(run->bytes + run->bytes / 4);
 
         err = fabric_start(&run->fabric, &run->built, run->error, run->error_bytes);
         if (huge)
@@ -201,6 +205,7 @@ int traffic_run(struct traffic_result *ret, const struct traffic_config *config,
     if (err)
         traffic_result_release(ret);
     if (err && config->hosts)
-        emu_barrier_fail(config->hosts->barrier, error); /* no effect if it has already failed */
+        /* no effect if the barrier has failed already */
+        emu_barrier_fail(config->hosts->barrier, error);
     return err;
 }

@@ -22,17 +22,20 @@ struct telemetry;
 struct traffic_hosts;
 
 /*
- * Callbacks to watch runs; those that are NULL are not called. The driver's thread calls them
- * between two windows of simulated time.
+ * Callbacks to watch runs; each may be NULL. The driver's thread calls them between two windows of
+ * simulated time.
  */
 struct traffic_viewer {
-    /* a run begins, with snapshots every @every_ns; if @fabric is NULL, the run has ended */
+    /*
+     * a run begins, with a snapshot every @every_ns (simulated time); @fabric is NULL: the run has
+     * ended
+     */
     void (*run)(void *ctx, const struct fabric *fabric, struct telemetry *telemetry,
                 uint64_t every_ns);
     /*
-     * Called when a snapshot was @taken, and when simulated time has advanced without one. If it
-     * returns true, simulated time pauses, and the driver calls it again at once with @taken false,
-     * so it must sleep a moment before it returns true.
+     * Called after each advance of simulated time. @taken: a snapshot was taken. If this function
+     * returns true, simulated time pauses, and the driver calls it again at once with @taken false.
+     * So it must sleep a moment before it returns true.
      */
     bool (*view)(void *ctx, bool taken);
     bool (*ends)(const void *ctx); /* returns whether the run must end now */
@@ -45,18 +48,21 @@ struct traffic_config {
     uint64_t bytes; /* payload of a message, or of an operation's vector */
 
     /* Open loop. */
-    uint64_t load;   /* of each source: fraction of its links' rate, times TRAFFIC_LOAD_UNIT */
+    /* load of each source: fraction of the rate of its links, times TRAFFIC_LOAD_UNIT */
+    uint64_t load;
     bool fixed_gaps; /* messages at constant intervals; otherwise Poisson */
     struct traffic_sources sources;
     uint64_t warmup_ps; /* 0: chosen by traffic_phases_choose() */
-    /* 0: chosen as well; if both are 0, measurements are repeated until the traffic is steady */
+    /* 0: chosen, too. If both are 0, measurements are repeated until the traffic is steady */
     uint64_t measure_ps;
-    uint64_t window_ps; /* for the series of delivered bytes; 0: no series; needs measure_ps */
-    double fanout;      /* multicast: mean number of destinations; 0: open_build.c chooses */
+    /* length of a window in the series of delivered bytes; 0: no series. Needs measure_ps */
+    uint64_t window_ps;
+    double fanout; /* multicast: mean number of destinations; 0: open_build.c chooses */
     enum traffic_law law;
-    uint32_t sets;    /* multicast: sets of each source; 0: 1024, or as many as possible */
-    bool by_messages; /* multicast by unicast messages in a tree, not by the switches */
-    uint32_t arity;   /* arity of that tree, see traffic/workload/relay.h */
+    uint32_t sets; /* multicast: sets of each source; 0: 1024, or as many as possible */
+    /* multicast: nodes forward unicast messages in a tree; otherwise switches copy segments */
+    bool by_messages;
+    uint32_t arity; /* arity of that tree, see traffic/workload/relay.h */
 
     const struct goal *goal; /* GOAL file to play, instead of a pattern; NULL: none */
 
@@ -64,7 +70,7 @@ struct traffic_config {
     uint32_t groups;
     uint32_t members; /* members of a group; 0: nodes / groups */
     uint64_t operations;
-    uint64_t interval_ps; /* for this and the next fields see struct traffic_coll_plan */
+    uint64_t interval_ps; /* struct traffic_coll_plan explains this and the next fields */
     uint64_t skew_ps;
     bool at_random;
     enum traffic_by by;
@@ -111,25 +117,25 @@ struct traffic_series {
 /* A change of the network: a link left or returned to use, or new routing tables were published. */
 struct traffic_change {
     uint64_t at_ps;
-    uint32_t links_out; /* links out of use after the change */
+    uint32_t links_out; /* number of links out of use after the change */
     bool tables;
 };
 
 /* Counts of faults and of reactions to them. */
 struct traffic_faults_seen {
     bool any;             /* the run had a schedule of faults */
-    uint32_t all, begun;  /* faults of the schedule, and how many of them began */
-    uint64_t hit;         /* segments and packets in flight that faults have hit */
+    uint32_t all, begun;  /* number of faults in the schedule, and how many of them began */
+    uint64_t hit;         /* number of segments and packets that faults have affected */
     uint64_t lost, up;    /* how often a link lost its signal, and how often one returned to use */
     uint64_t out;         /* how often the manager took a link out of use because of errors */
     uint64_t tables;      /* how often new routing tables were published */
     uint64_t recovery_ps; /* longest time from a change to the routing tables that reflect it */
-    uint32_t links;       /* all links between switches, whether in use or not */
+    uint32_t links;       /* number of all links between switches, in use or not */
     struct traffic_change change[TRAFFIC_CHANGES_MOST]; /* the first changes, in order of time */
     uint32_t changes;
 };
 
-/* Least, median and greatest time of all ranks with operations. */
+/* Least, median and greatest of the times of all ranks that have operations. */
 struct traffic_range {
     uint64_t least_ps;
     uint64_t median_ps;
@@ -138,7 +144,7 @@ struct traffic_range {
 
 /* The run of a GOAL file: apps/traffic/goal/player.h. */
 struct traffic_goal {
-    uint32_t ranks; /* 0: another kind of run */
+    uint32_t ranks; /* 0: the run has no GOAL file */
     uint64_t operations;
     uint64_t messages;
     uint64_t bytes; /* payload of all messages */
@@ -147,15 +153,20 @@ struct traffic_goal {
 };
 
 struct traffic_result {
-    /* Open loop: fractions of the rate of the sources' links. */
+    /* Open loop. Offered and accepted load are fractions of the rate of the sources' links. */
     double offered;
     struct traffic_mean accepted;
-    double delivered; /* fraction of all nodes' links; each copy of a multicast counts fully */
-    struct traffic_rates from; /* deliveries per source; each of n copies counts as 1/n message */
+    /*
+     * delivered load, a fraction of the rate of all nodes' links; each copy of a multicast counts
+     * fully
+     */
+    double delivered;
+    /* delivered messages by source; each of the n copies of a multicast counts as 1/n */
+    struct traffic_rates from;
     bool saturated;
     bool steady;          /* latencies and backlog did not drift */
-    uint64_t undelivered; /* measured messages that had not arrived when the run ended */
-    int64_t backlog;      /* messages that waited in sources when the measurement ended */
+    uint64_t undelivered; /* number of measured messages that had not arrived when the run ended */
+    int64_t backlog;      /* number of messages that waited in sources when the measurement ended */
     uint32_t senders;
     double fanout; /* multicast: mean size of the drawn sets */
     uint32_t sets; /* multicast: number of sets of each source */
@@ -175,13 +186,14 @@ struct traffic_result {
     struct traffic_goal goal;
 
     /* All runs. */
-    uint64_t bytes; /* traffic_config.bytes; of a collective, a multiple of 8; of a GOAL file 0 */
+    /* traffic_config.bytes; collectives: rounded up to a multiple of 8; GOAL file: 0 */
+    uint64_t bytes;
     struct traffic_latency latency;
     uint64_t virtual_ps;
     uint64_t segments; /* number of segments that nodes have sent */
     uint64_t hops;
     uint64_t digest;
-    uint32_t threads; /* on all hosts together */
+    uint32_t threads; /* number of workers on all hosts together */
     uint32_t hosts;
     uint64_t windows;        /* number of windows of simulated time */
     double wall_s;           /* real time of the run, without building the fabric */
@@ -197,7 +209,7 @@ struct traffic_result {
  * the run on all hosts: -EHOSTDOWN, a host is lost; -ECONNABORTED, another host had an error.
  * Errors: -EINVAL, invalid configuration; -ENOMEM; -EPROTO, a check of the fabric or of a result
  *         failed; -EINTR, progress() returned false; -ENOTSUP, -ENOSPC, the profile cannot support
- *         the groups; others of fabric_start(); with one line in @error.
+ *         the groups; and those of fabric_start(). Each comes with one line in @error.
  */
 int traffic_run(struct traffic_result *ret, const struct traffic_config *config, char *error,
                 size_t error_bytes);

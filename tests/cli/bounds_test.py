@@ -267,7 +267,7 @@ class BoundsTest(FabemuCase):
                     own = "MPI_ERR_INTERN" if what in ("recv", "send") else "MPI_ERR_OTHER"
                     self.assertIn("it ended with " + own, out, err)
                     if own == "MPI_ERR_OTHER" and profile == "oq2004":
-                        self.assertIn("rank 1 of it, on node 1, died", err)
+                        self.assertIn("rank 1 of the communicator, on node 1, died", err)
 
     @unittest.skipUnless(shutil.which("mpirun"), "needs Open MPI")
     def test_mpi__rank_stopped_in_a_put_does_not_affect_others(self):

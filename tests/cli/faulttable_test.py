@@ -51,10 +51,10 @@ class FaulttableTest(FabemuCase):
                          "MPI_ERR_INTERN" if "messages" in interface else "MPI_ERR_OTHER")
                 self.assertIn(right, cell["text"])
         self.assertRegex(done.stdout, r"(?m)^- MPI_(Barrier|Bcast|Allreduce|Reduce) on "
-                                      "MPI_COMM_WORLD failed in the fabric: rank 1 of it "
-                                      "cannot be reached: node 1 has no link in use$")
+                                      "MPI_COMM_WORLD failed in the fabric: rank 1 of the "
+                                      "communicator cannot be reached: node 1 has no link in use$")
         self.assertRegex(done.stdout, r"(?m)^- MPI_\w+ on fabemu window 3 failed in the fabric: "
-                                      r"rank \d of it cannot be reached")
+                                      r"rank \d of the window cannot be reached")
 
     def test_loss__is_repaired_on_both_switch_models(self):
         cells, _ = self.table("--only", "loss", "--profile", "qsnet3",

@@ -460,7 +460,7 @@ class TrafficTest(FabemuCase):
                 (("--profile", "qsnet3", "--set", "pool_slots=97"), ["pool_slots", "96"]),
                 (("--profile", "qsnet3", "--set", "pool_slots=0", "--pattern", "multicast"),
                  ["set pool_slots to 1"]),
-                (("--pattern", "permutation:0"), ["permutation:NUMBER", "of 1 or more"]),
+                (("--pattern", "permutation:0"), ["permutation:NUMBER", "1 or more"]),
                 (("--pattern", "multicast", "--multicast", "trees"), ["hardware, messages, tree"]),
                 (("--pattern", "multicast", "--multicast", "tree:0"), ["tree:K", "1 to 65536"]),
                 (("--pattern", "multicast", "--skew", "5ns"), ["--skew cannot be used"]),

@@ -39,7 +39,7 @@ static void check_goal(const struct goal *goal)
             for (uint32_t e = goal->edge_first[i]; e < goal->edge_first[i + 1]; e++, edges++)
                 fuzz_must(goal->edge[e] / 2 >= first && goal->edge[e] / 2 < end &&
                               goal->waits[goal->edge[e] / 2],
-                          "a dependency is between operations of one rank");
+                          "dependencies connect operations of one rank");
         }
     }
     fuzz_must(edges == goal->edges && ops == goal->ops && messages == goal->messages,

@@ -2,20 +2,21 @@
 /*
  * accumulate.c - MPI_Accumulate, MPI_Get_accumulate, MPI_Fetch_and_op, MPI_Compare_and_swap.
  *
- * The target's adapter executes them, element by element, if it can apply the operation to the type
- * and the elements are aligned. Otherwise (pairs for MPI_MINLOC and MPI_MAXLOC, types
- * without arithmetic, elements that are not aligned) this process takes the target's
- * accumulate_lock, gets the elements, changes them, and puts them back. All accumulates of one type
- * on one element take the same way, so they are atomic with respect to each other.
+ * The target's adapter executes these calls, element by element, if it can apply the operation to
+ * the type and the elements are aligned. It cannot do so for the pairs of MPI_MINLOC and
+ * MPI_MAXLOC, for types without arithmetic, and for elements that are not aligned. Then this
+ * process acquires the target's accumulate_lock, gets the elements, changes them, and puts them
+ * back. All accumulates of one type on one element are executed in the same of these two ways, so
+ * they are atomic with respect to each other.
  */
 #include "apps/ompi/osc/osc_fabemu.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define ATOMICS_MOST (1u << 20) /* bytes of the elements of one part */
+#define ATOMICS_MOST (1u << 20) /* maximum size of the elements of one part */
 
-/* 1 + the operation of fabemu.h, or 0; indexed by Open MPI's number. */
+/* By Open MPI's number of an operation: 1 + the operation of fabemu.h; 0: none. */
 static const uint8_t ops[OMPI_OP_BASE_FORTRAN_OP_MAX + 1] = {
     [OMPI_OP_BASE_FORTRAN_SUM] = 1 + FABEMU_ATOMIC_ADD,
     [OMPI_OP_BASE_FORTRAN_PROD] = 1 + FABEMU_ATOMIC_PROD,
@@ -31,7 +32,7 @@ static const uint8_t ops[OMPI_OP_BASE_FORTRAN_OP_MAX + 1] = {
     [OMPI_OP_BASE_FORTRAN_NO_OP] = 1 + FABEMU_ATOMIC_FETCH,
 };
 
-/* 1 + the type of fabemu.h, or 0; indexed by Open MPI's id. */
+/* By Open MPI's id of a type: 1 + the type of fabemu.h; 0: none. */
 static const uint8_t types[OMPI_DATATYPE_MAX_PREDEFINED + 1] = {
 #define TYPE(ompi, fab) [OMPI_DATATYPE_MPI_##ompi] = (uint8_t)((fab) + 1),
 #include "apps/ompi/ops.def"
@@ -40,7 +41,7 @@ static const uint8_t types[OMPI_DATATYPE_MAX_PREDEFINED + 1] = {
     [OMPI_DATATYPE_MPI_C_DOUBLE_COMPLEX] = 1 + FABEMU_F64_COMPLEX,
 };
 
-/* One call. */
+/* The arguments of one call. */
 struct accumulate {
     struct osc_fabemu_window *w;
     const char *name;
@@ -54,7 +55,7 @@ struct accumulate {
 
     size_t bytes;               /* size of the data at the target */
     ompi_datatype_t *primitive; /* type of the elements */
-    unsigned fab_op, fab_type;  /* for the adapter */
+    unsigned fab_op, fab_type;  /* operation and type for the adapter */
 };
 
 static bool fetches_only(const struct accumulate *a)
@@ -62,7 +63,7 @@ static bool fetches_only(const struct accumulate *a)
     return a->op == &ompi_mpi_op_no_op.op;
 }
 
-/* Return whether all elements are aligned as the adapter needs it, see fabemu_atomic(). */
+/* Return whether all elements are aligned as fabemu_atomic() requires. */
 static bool is_aligned(const struct accumulate *a)
 {
     size_t size = a->primitive->super.size, bytes;
@@ -93,14 +94,14 @@ static bool choose_atomic(struct accumulate *a)
 
 /* --- by the adapter ---------------------------------------------------------------------- */
 
-/* Return whether the call consists of records of batches, which have no result. */
+/* Return whether records of a batch can execute the call. Such records return no result. */
 static bool has_records(const struct accumulate *a)
 {
     return !a->request && !a->to.type && !a->compare && a->fab_op != FABEMU_ATOMIC_FETCH &&
            a->primitive->super.size <= FABEMU_RECORD_UNIT;
 }
 
-/* Return how many elements one part may have. */
+/* Return the maximum number of elements of one part. */
 static size_t part_most(const struct accumulate *a)
 {
     if (a->compare)
@@ -162,7 +163,10 @@ static void post_all(const struct accumulate *a, struct osc_fabemu_call *call, c
         (void)ompi_mpi_abort(a->w->comm, MPI_ERR_NO_MEM);
 }
 
-/* Copy a small accumulate without gaps into the member's batch. Returns false if it cannot. */
+/*
+ * If the accumulate is small and has no gaps, copy it into the member's batch. Returns whether this
+ * was possible.
+ */
 static bool by_batch(const struct accumulate *a)
 {
     void *out = osc_fabemu_span_plain(&a->from), *its = osc_fabemu_span_plain(&a->its);
@@ -200,7 +204,10 @@ static int by_adapter(const struct accumulate *a)
 
 /* --- by get and put ------------------------------------------------------------------------ */
 
-/* Move all data between the target's memory and @packed, and wait. */
+/*
+ * Put @packed into the target's memory or, if @puts is false, get it from there. Wait until all
+ * data has been moved.
+ */
 static int move_all(const struct accumulate *a, void *packed, bool puts)
 {
     struct osc_fabemu_call *call;
@@ -214,8 +221,8 @@ static int move_all(const struct accumulate *a, void *packed, bool puts)
 }
 
 /*
- * Apply the operation to @packed, the elements of the target. MPI's operations need elements with
- * the extent of their type, but packed ones have no gaps.
+ * Apply the operation to @packed, the elements of the target. MPI's operations need elements at the
+ * distance that the extent of their type determines, but packed elements have no gaps.
  */
 static int apply(const struct accumulate *a, void *packed)
 {

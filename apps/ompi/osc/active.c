@@ -3,15 +3,16 @@
  * active.c - synchronization in which the target takes part: MPI_Win_fence, and MPI_Win_post,
  * start, complete and wait.
  *
- * A post adds 1 to the count of posts at each origin, and a complete adds 1 to the count of
- * completes at each target, when all operations there have ended. The counts are free-running, so
- * each wait compares with the number that is due. MPI_Win_free waits in a similar way.
+ * MPI_Win_post adds 1 to the count of posts at each origin. MPI_Win_complete adds 1 to the count of
+ * completes at each target, after the operations at this target. The counts are never reset, so
+ * each wait compares a count with the number that it must reach. MPI_Win_free waits in a similar
+ * way.
  */
 #include "apps/ompi/osc/osc_fabemu.h"
 
 #include <stdlib.h>
 
-/* Wait for all members. Returns an error if @rc is one at any of them. */
+/* Wait for all members. Returns an error if @rc is an error at any of them. */
 static int agree(struct osc_fabemu_window *w, const char *name, int rc)
 {
     int mine = rc != OMPI_SUCCESS, worst = 0;
@@ -70,10 +71,13 @@ static int post(ompi_group_t *group, int assertion, ompi_win_t *win)
 
 static uint64_t load(const uint64_t *word)
 {
-    return __atomic_load_n(word, __ATOMIC_ACQUIRE); /* the adapter changes it by atomics */
+    return __atomic_load_n(word, __ATOMIC_ACQUIRE); /* the adapter changes this word by atomics */
 }
 
-/* Wait until @count members have added to this member's frees. Returns whether one has an error. */
+/*
+ * Wait until @count members have added to this member's count of frees. Returns whether one of them
+ * has an error.
+ */
 static bool frees_fail(struct osc_fabemu_window *w, int count)
 {
     struct osc_fabemu_wait wait = {0};
@@ -87,8 +91,8 @@ static bool frees_fail(struct osc_fabemu_window *w, int count)
 }
 
 /*
- * The members tell rank 0, which then tells all. A collective of the window's communicator would
- * take longer if it is the first one, because the processes would first join a group.
+ * All members notify rank 0, which then notifies all others. This may be faster than a collective
+ * of the window's communicator: in the first collective, the processes must first join a group.
  */
 int osc_fabemu_meet(struct osc_fabemu_window *w, int rc)
 {
@@ -160,9 +164,10 @@ static int start(ompi_group_t *group, int assertion, ompi_win_t *win)
 }
 
 /*
- * Notify a target that its operations are complete. If the adapter executes them in the order of
- * posting, the notice can follow them at once, see fabemu_atomic(). It is in the same batch as
- * small ones, unless the target may refuse them: it refuses only addresses in a dynamic window.
+ * Notify a target that the operations of this process there are complete. If the adapter executes
+ * them in the order of posting, the notice can be posted at once behind them, see fabemu_atomic().
+ * The notice is sent in the same batch as small operations, unless the target may refuse them. It
+ * refuses only wrong addresses in a dynamic window.
  */
 static int notify(struct osc_fabemu_window *w, int rank)
 {

@@ -2,19 +2,20 @@
 /*
  * batch.c - small puts and accumulates: several are sent together.
  *
- * Each put costs a segment, a confirmation, and the work of both adapters for them. So a small put
- * or accumulate that follows others to the same member is only copied into the member's batch. The
- * batch is posted when it is full, before any other part, and when a call waits for the member's
- * parts. A put that is alone is posted at once, except after MPI_Win_start: MPI_Win_complete sends
- * its notice in the same batch.
+ * Each put costs a segment and a confirmation, and both adapters have to process them. So if other
+ * operations with the same member are still under way, a small put or accumulate is only copied
+ * into the member's batch. The batch is posted when it is full, before any other part for this
+ * member, and when a call waits for the member's parts. If no other operation is under way, a put
+ * is posted at once. After MPI_Win_start it is always copied, because MPI_Win_complete sends its
+ * notice in the same batch.
  */
 #include "apps/ompi/osc/osc_fabemu.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define BATCH_BYTES 8192u /* of the list */
-#define FIRST_BYTES 512u  /* of its first memory, because most lists are short */
+#define BATCH_BYTES 8192u /* maximum size of the list of records */
+#define FIRST_BYTES 512u  /* initial size of its memory, because most lists are short */
 /* the longest record in a batch */
 #define RECORD_BYTES \
     (sizeof(struct fabemu_record) + sizeof(struct fabemu_stride) + OSC_FABEMU_SMALL)
@@ -41,7 +42,10 @@ void osc_fabemu_batch_post(struct osc_fabemu_peer *peer, bool confirmed)
     batch->parts--; /* no further part follows */
 }
 
-/* Return the member's batch, with memory for @bytes more of its list, or NULL. Lock: held. */
+/*
+ * Return the member's batch, with memory for a further @bytes of its list; NULL: no memory. Lock:
+ * held.
+ */
 static struct osc_fabemu_call *batch_room(struct osc_fabemu_window *w, int rank, size_t bytes)
 {
     struct osc_fabemu_peer *peer = &w->peer[rank];
@@ -66,7 +70,7 @@ static void list_append(struct osc_fabemu_call *batch, const void *from, size_t 
     batch->listed += bytes;
 }
 
-/* Append to the member's batch. Lock: held. */
+/* Append a record to the member's batch. Lock: held. */
 static int batch_append(struct osc_fabemu_window *w, int rank, const struct fabemu_record *record,
                         const struct fabemu_stride *stride, const void *data)
 {
@@ -134,7 +138,7 @@ int osc_fabemu_run_end(struct osc_fabemu_window *w, int rank, struct osc_fabemu_
     return rc;
 }
 
-/* Return whether the run can include the block as well. */
+/* Return whether the next block of the run can be this block. */
 static bool run_continues(const struct osc_fabemu_run *run, uint64_t at, size_t bytes)
 {
     uint64_t has = run->record.bytes;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * component.c - the component that Open MPI loads, and making and freeing windows.
+ * component.c - the component that Open MPI loads; creates and frees windows.
  *
- * It offers itself for a window if all members are on one fabric, as join.c finds it for groups.
- * All members come to the same result, so they choose the same component.
+ * It offers itself for a window if all members are on one fabric. Like join.c, it looks up their
+ * locations, so all members get the same result and choose the same component.
  */
 #include "apps/ompi/osc/osc_fabemu.h"
 
@@ -22,7 +22,7 @@ static struct {
     bool polls; /* progress() is registered */
 } all;
 
-/* Return the fabric of the component for collectives; NULL: none. */
+/* Return the fabric to which the component for collectives is attached; NULL: none. */
 static struct fabemu *fabric(void)
 {
     mca_base_component_list_item_t *item;
@@ -40,7 +40,9 @@ static struct fabemu *fabric(void)
 
 /* --- progress --------------------------------------------------------------------------- */
 
-/* Open MPI's progress callback: completes the requests of MPI_Rput and its siblings. */
+/*
+ * Open MPI's progress callback: completes the requests of MPI_Rput, MPI_Rget and the similar calls.
+ */
 static int progress(void)
 {
     int count = 0;
@@ -82,7 +84,10 @@ static void window_delist(struct osc_fabemu_window *w)
 
 /* --- memory ------------------------------------------------------------------------------ */
 
-/* Memory that peers may access, aligned for every type. Never NULL for 0 bytes. */
+/*
+ * Allocate memory that peers may access, aligned for every type. For 0 bytes the result is not NULL
+ * either.
+ */
 static void *memory_new(size_t bytes)
 {
     void *memory = NULL;
@@ -120,7 +125,7 @@ static void window_unregister(struct osc_fabemu_window *w)
 
 /* --- making a window --------------------------------------------------------------------- */
 
-/* Tell the other members where this one is, and learn where they are. */
+/* Exchange the places (struct osc_fabemu_place) of all members. */
 static int window_exchange(struct osc_fabemu_window *w, ompi_communicator_t *comm, const void *base,
                            size_t bytes, int unit)
 {
@@ -156,7 +161,7 @@ static int shared_query(ompi_win_t *win, int rank, size_t *bytes, int *unit, voi
     (void)bytes;
     (void)unit;
     (void)base;
-    return OMPI_ERR_RMA_FLAVOR; /* no window of this component is shared memory */
+    return OMPI_ERR_RMA_FLAVOR; /* this component has no windows of shared memory */
 }
 
 static int attach(ompi_win_t *win, void *base, size_t bytes)
@@ -169,7 +174,10 @@ static int attach(ompi_win_t *win, void *base, size_t bytes)
                                                                    : OMPI_SUCCESS;
 }
 
-/* Memory of 0 bytes is not in the region, so it is no error if the memory is not found. */
+/*
+ * Memory of 0 bytes was not added to the region. So it is no error if the memory is not found
+ * there.
+ */
 static int detach(ompi_win_t *win, const void *base)
 {
     struct osc_fabemu_window *w = osc_fabemu_window(win);
@@ -193,7 +201,7 @@ static void window_free(struct osc_fabemu_window *w)
     free(w);
 }
 
-/* Free the window. If a member is lost, only the memory is given back, and an error returned. */
+/* Free the window. If a member is lost, this only frees memory, and returns an error. */
 static int win_free(ompi_win_t *win)
 {
     struct osc_fabemu_window *w = osc_fabemu_window(win);

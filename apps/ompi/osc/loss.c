@@ -3,8 +3,8 @@
  * loss.c - waiting, and members that are lost.
  *
  * A put, get or atomic to a lost member ends with an error by itself. A call that waits for
- * something that another member will do (a post, a complete, the release of a lock) asks here
- * whether that member is lost.
+ * something that another member will do (a post, a complete, the release of a lock) must check by
+ * osc_fabemu_wait_lost() whether that member is lost.
  */
 #include "apps/ompi/osc/osc_fabemu.h"
 
@@ -13,7 +13,7 @@
 #include <stdio.h>
 
 #define PROBE_ROUNDS 64  /* rounds between two reads of the clock */
-#define PROBE_GAP_S  1.0 /* between two probes, as in nic/host/progress/watch.c */
+#define PROBE_GAP_S  1.0 /* time between two probes, the same as in nic/host/progress/watch.c */
 
 void osc_fabemu_wait(struct osc_fabemu_window *w, struct osc_fabemu_wait *wait)
 {
@@ -34,7 +34,10 @@ static bool has_drop(const struct osc_fabemu_window *w, int rank)
     return fabemu_drops(w->fab, peer->place.node) != peer->drops;
 }
 
-/* Probe the members once a second, because a waiting process sends nothing that could fail. */
+/*
+ * Probe the members once a second. A process that only waits would otherwise not notice a loss,
+ * because it sends nothing that could fail.
+ */
 static void probe(struct osc_fabemu_window *w, struct osc_fabemu_wait *wait, const int *ranks,
                   int count)
 {
@@ -75,7 +78,10 @@ bool osc_fabemu_is_late(struct osc_fabemu_window *w, struct osc_fabemu_wait *wai
     return silence_ms != FABEMU_FOREVER && now >= wait->late_s;
 }
 
-/* Return a member that is lost; else one with lost messages; -1: there is none. */
+/*
+ * Return a lost member; if there is none, another member that has lost messages; -1: there is none
+ * either.
+ */
 static int find_lost(const struct osc_fabemu_window *w)
 {
     for (int i = 0; i < w->ranks; i++)
@@ -105,7 +111,8 @@ int osc_fabemu_fails(struct osc_fabemu_window *w, const char *call, int rank)
     if (!fabemu_node_why(w->fab, node, why, sizeof why) &&
         !fabemu_drop_why(w->fab, node, why, sizeof why))
         snprintf(why, sizeof why, "communication with node %u has failed", node);
-    opal_output(0, "fabemu: %s on %s failed in the fabric: rank %d of it cannot be reached: %s",
-                call, w->win->w_name, rank, why);
+    opal_output(
+        0, "fabemu: %s on %s failed in the fabric: rank %d of the window cannot be reached: %s",
+        call, w->win->w_name, rank, why);
     return MPI_ERR_OTHER;
 }

@@ -2,16 +2,16 @@
 /*
  * osc_fabemu.h - the Open MPI component `fabemu` for one-sided communication.
  *
- * Each call becomes puts, gets and atomics of fabemu.h. The adapters of the targets execute them,
- * so the target's program does not take part, not even in locks: these are words in a member's
- * *state*, which the members change by atomics. Windows of MPI_Win_allocate_shared are left to
- * Open MPI's component sm.
+ * Each call consists of puts, gets and atomics of fabemu.h. The adapters of the targets execute
+ * them, so the program of the target does not take part. It does not take part in locks either: a
+ * lock is a word in a member's *state*, which the members change by atomics. Open MPI's component
+ * sm handles windows of MPI_Win_allocate_shared.
  *
  * A flush waits for the puts, gets and atomics that are on their way. These end with an error if
  * the target has died or cannot be reached, or if the network has dropped one of their segments for
  * good. From then on the target is *lost*: all calls that involve it return MPI_ERR_OTHER.
- * MPI_Win_complete waits only for parts that borrow memory of the program. The next call that
- * waits for the target reports an error of the others.
+ * MPI_Win_complete waits only for operations that borrow memory of the program. If another
+ * operation fails, the next call that waits for the target reports the error.
  *
  * Thread: any, with MPI_THREAD_MULTIPLE. Each window has a lock, which is never held while a call
  * waits or while Open MPI completes a request.
@@ -30,24 +30,30 @@
 #include <stdatomic.h>
 
 /*
- * The state of a member, which the adapters of all members change. The numbers of posts and
- * completes are free-running.
+ * The state of a member. Other members change it by atomics, which the member's adapter executes.
+ * The numbers of posts and completes are never reset.
  */
 struct osc_fabemu_state {
     /* bits 0 to 31: number of shared locks; bits 32 to 63: 1 + the rank with an exclusive lock */
     uint64_t lock;
-    uint64_t accumulate_lock; /* 0, or 1 + the rank that accumulates by get and put */
-    uint64_t completes;       /* calls of MPI_Win_complete that involve this member */
-    /* bits 0 to 31: members that have called MPI_Win_free (rank 0), or whether all have (others);
-       bits 32 to 63: not 0 if any of them has an error */
+    uint64_t accumulate_lock; /* 1 + the rank that executes an accumulate by get and put; 0: none */
+    /* number of calls of MPI_Win_complete by origins that accessed this member */
+    uint64_t completes;
+    /*
+     * bits 0 to 31: at rank 0, the number of members that have called MPI_Win_free; at other ranks,
+     * 1 if all members have called it. Bits 32 to 63: not 0 if any of them has an error
+     */
     uint64_t frees;
-    uint64_t posts[]; /* for each rank: its calls of MPI_Win_post that involve this member */
+    uint64_t posts[]; /* for each rank: number of its calls of MPI_Win_post for this member */
 };
 
-/* What each member tells the others when a window is made. */
+/* The data that all members exchange when a window is created. */
 struct osc_fabemu_place {
     uint64_t incarnation;
-    uint64_t key;   /* of the window's memory and of the state, by address */
+    /*
+     * key of a region that contains the window's memory and the state; offsets in it are addresses
+     */
+    uint64_t key;
     uint64_t state; /* address of the state */
     uint64_t base, bytes;
     uint32_t node;
@@ -61,14 +67,17 @@ enum osc_fabemu_lock {
     OSC_FABEMU_EXCLUSIVE
 };
 
-/* A part of a call that is on its way, and the call: see transfer.c. */
+/*
+ * A call, and a part of a call: see transfer.c. A part is *on its way* from the time when it is
+ * posted until it ends.
+ */
 struct osc_fabemu_part;
 struct osc_fabemu_call;
 
 /* Numbers of parts on their way to a member. */
 struct osc_fabemu_flight {
-    unsigned unordered; /* parts that are unordered */
-    unsigned borrows;   /* parts that borrow memory of the program */
+    unsigned unordered; /* number of these parts that are unordered */
+    unsigned borrows;   /* number of these parts that borrow memory of the program */
 };
 
 /* A member of a window, as this process sees it. */
@@ -77,8 +86,8 @@ struct osc_fabemu_peer {
 
     /* Parts on their way to the member, oldest first. */
     struct osc_fabemu_part *first, **last;
-    uint64_t sent;  /* parts that were ever appended to this list */
-    uint64_t ended; /* parts that were ever removed from it */
+    uint64_t sent;  /* number of parts appended to this list so far */
+    uint64_t ended; /* number of parts removed from it so far */
     struct osc_fabemu_flight flight;
     /* small puts and accumulates that are not posted yet, or NULL: see batch.c */
     struct osc_fabemu_call *batch;
@@ -89,40 +98,42 @@ struct osc_fabemu_peer {
     uint64_t drops;  /* fabemu_drops() of the node when the window was made */
 
     enum osc_fabemu_lock lock;
-    bool unchecked;         /* the lock is not taken, because of MPI_MODE_NOCHECK */
+    bool unchecked;         /* the lock is not acquired, because of MPI_MODE_NOCHECK */
     bool started;           /* between MPI_Win_start and MPI_Win_complete with this member */
-    uint64_t started_count; /* calls of MPI_Win_start with this member */
+    uint64_t started_count; /* number of calls of MPI_Win_start with this member */
 };
 
-/* A call that waits. Zero it first. */
+/* The state of a call that waits. The call sets it to 0 first. */
 struct osc_fabemu_wait {
     unsigned round, idle;
     double probe_s; /* time of the next probe of the members; 0: not set yet */
-    double late_s;  /* when waiting for a lost member has taken too long; 0: not set yet */
+    double late_s;  /* when osc_fabemu_is_late() becomes true; 0: not set yet */
 };
 
 struct osc_fabemu_window {
     ompi_osc_base_module_t super;
-    struct osc_fabemu_window *next; /* in the list of all windows */
-    struct fabemu *fab;             /* the reference of the component for collectives */
+    struct osc_fabemu_window *next; /* next in the list of all windows */
+    struct fabemu *fab;             /* borrowed from the component for collectives */
     ompi_win_t *win;
-    ompi_communicator_t *comm; /* a duplicate of the program's */
+    ompi_communicator_t *comm; /* a duplicate of the program's communicator */
     int rank, ranks;
     bool dynamic;
     void *allocated; /* memory of MPI_Win_allocate; else NULL */
     struct osc_fabemu_state *state;
     uint64_t key;
 
-    opal_mutex_t lock;         /* protects the rest */
-    _Atomic unsigned parts;    /* on their way to all members */
-    _Atomic unsigned requests; /* requests of the program that are not complete */
+    opal_mutex_t lock;         /* protects the next fields */
+    _Atomic unsigned parts;    /* number of parts on their way to all members */
+    _Atomic unsigned requests; /* number of requests of the program that are not complete */
     _Atomic bool reported;     /* the first error was printed */
     bool fence;                /* between two fences */
     bool lock_all;
-    int exposed_count;      /* members of the group of MPI_Win_post; 0: not between post and wait */
-    int *exposed;           /* ranks of that group */
-    uint64_t completes_due; /* state->completes when they have all called MPI_Win_complete */
-    struct osc_fabemu_wait tests; /* calls of MPI_Win_test since MPI_Win_post */
+    /* number of members of the group of MPI_Win_post; 0: not between post and wait */
+    int exposed_count;
+    int *exposed; /* ranks of that group */
+    /* value of state->completes when all of them have called MPI_Win_complete */
+    uint64_t completes_due;
+    struct osc_fabemu_wait tests; /* the calls of MPI_Win_test since MPI_Win_post wait together */
     int *starters;                /* ranks of the group of MPI_Win_start; NULL: not started */
     int starters_count;
     struct osc_fabemu_peer peer[];
@@ -139,9 +150,9 @@ static inline struct osc_fabemu_window *osc_fabemu_window(ompi_win_t *win)
 void osc_fabemu_wait(struct osc_fabemu_window *w, struct osc_fabemu_wait *wait);
 
 /**
- * osc_fabemu_wait_lost - return whether a caller of osc_fabemu_wait() must not wait any longer for
- * something that one of the @count members @ranks will do, because one of them is lost, or messages
- * between two members were lost. Probes these members once a second. @ranks NULL: all members.
+ * osc_fabemu_wait_lost - return whether a caller of osc_fabemu_wait() would wait forever for an
+ * action of the @count members @ranks: one of them is lost, or messages between two members were
+ * lost. Probes these members once a second. If @ranks is NULL, it checks the ranks 0 to @count - 1.
  */
 bool osc_fabemu_wait_lost(struct osc_fabemu_window *w, struct osc_fabemu_wait *wait,
                           const int *ranks, int count);
@@ -157,7 +168,7 @@ int osc_fabemu_fails(struct osc_fabemu_window *w, const char *call, int rank);
 
 /* --- transfer.c: puts and gets ---------------------------------------------------------- */
 
-/* A datatype in memory: this process's or a member's. */
+/* Elements of a datatype in memory of this process or of a member. */
 struct osc_fabemu_span {
     uint64_t at; /* address of the buffer */
     int count;
@@ -176,25 +187,28 @@ struct osc_fabemu_pieces {
     opal_convertor_t convertor;
     struct iovec iov[16];
     uint32_t next, count;
-    bool last;  /* iov has the last pieces */
-    bool plain; /* the span has no gaps: one piece, and no convertor */
+    bool last;  /* `iov` contains the last pieces */
+    bool plain; /* the span has no gaps, so there is one piece, and no convertor is needed */
 };
 void osc_fabemu_pieces_begin(struct osc_fabemu_pieces *pieces, const struct osc_fabemu_span *span);
 bool osc_fabemu_pieces_next(struct osc_fabemu_pieces *pieces, uint64_t *at, size_t *bytes);
 void osc_fabemu_pieces_end(struct osc_fabemu_pieces *pieces);
 
 size_t osc_fabemu_span_bytes(const struct osc_fabemu_span *span);
-/** osc_fabemu_span_plain - return the address of the data if they have no gaps; else NULL. */
+/** osc_fabemu_span_plain - return the address of the data if it has no gaps; else NULL. */
 void *osc_fabemu_span_plain(const struct osc_fabemu_span *span);
 /** osc_fabemu_pack, osc_fabemu_unpack - copy the first @bytes of a span to or from @packed. */
 void osc_fabemu_pack(const struct osc_fabemu_span *span, void *packed, size_t bytes);
 void osc_fabemu_unpack(const struct osc_fabemu_span *span, const void *packed, size_t bytes);
 
-/* A call that moves data to or from a member, and the buffers that it needs until it ends. */
+/* A call moves data to or from a member. It has buffers, which it needs until it ends. */
 struct osc_fabemu_part {
     struct osc_fabemu_part *next;
     struct osc_fabemu_call *call;
-    /* a get or a long put: the adapter may execute an atomic earlier that was posted later */
+    /*
+     * this is a get or a long put: the adapter may execute an atomic before it that was posted
+     * after it
+     */
     bool unordered;
     bool borrows; /* the adapter may access memory of the program until the part has ended */
     struct fabemu_req req;
@@ -202,14 +216,14 @@ struct osc_fabemu_part {
 struct osc_fabemu_call {
     struct osc_fabemu_window *w;
     struct osc_fabemu_peer *peer;
-    unsigned parts; /* on their way, and one more while parts are being added */
+    unsigned parts; /* number of parts on their way, plus 1 while parts are being added */
     int status;     /* 0, or the first error */
-    /* NULL, or a copy of the data to be sent, without gaps, or the list of a batch */
+    /* NULL, a copy without gaps of the data to be sent, or the list of a batch */
     void *out;
-    size_t listed; /* bytes of the list of a batch */
-    void *in;      /* NULL, or where the fetched data arrive, before they are unpacked to @to */
+    size_t listed; /* size of the list of a batch in bytes */
+    void *in;      /* NULL, or a buffer for fetched data, which is then unpacked to `to` */
     size_t in_bytes;
-    struct osc_fabemu_span to; /* its type is retained; NULL: nothing is unpacked */
+    struct osc_fabemu_span to; /* its type is retained; type NULL: nothing is unpacked */
     ompi_request_t *request;   /* NULL, or the request that ends with this call */
     struct osc_fabemu_part one;
 };
@@ -225,21 +239,23 @@ int osc_fabemu_call_begin(struct osc_fabemu_window *w, int rank, size_t out_byte
                           const struct osc_fabemu_span *to, ompi_request_t **request,
                           struct osc_fabemu_call **ret);
 /**
- * osc_fabemu_part - make a part of the call, whose request the caller posts. Waits while too many
- * parts are on their way. Lock: not held.
- * osc_fabemu_part_posted - @part was posted with the result @err. It may be freed. Lock: not held.
+ * osc_fabemu_part - create a part of the call. The caller then posts the request of the part. Waits
+ * while too many parts are on their way. Lock: not held. osc_fabemu_part_posted - append @part to
+ * the list of its member. @err: the result of posting it. @part may be freed. Lock: not held.
  */
 struct osc_fabemu_part *osc_fabemu_part(struct osc_fabemu_call *call);
 void osc_fabemu_part_posted(struct osc_fabemu_part *part, int err);
 /**
- * osc_fabemu_part_new - as osc_fabemu_part(), but do not wait. Lock: held.
- * osc_fabemu_part_append - as osc_fabemu_part_posted(). Lock: held.
- * osc_fabemu_parts_limit - wait while too many parts are on their way. Lock: not held.
+ * osc_fabemu_part_new - like osc_fabemu_part(), but do not wait. Lock: held. osc_fabemu_part_append
+ * - the same as osc_fabemu_part_posted(). Lock: held. osc_fabemu_parts_limit - wait while too many
+ * parts are on their way. Lock: not held.
  */
 struct osc_fabemu_part *osc_fabemu_part_new(struct osc_fabemu_call *call);
 void osc_fabemu_part_append(struct osc_fabemu_part *part, int err);
 void osc_fabemu_parts_limit(struct osc_fabemu_window *w);
-/** osc_fabemu_call_end - no further parts follow. The call may be freed. Lock: not held. */
+/**
+ * osc_fabemu_call_end - end the adding of parts to a call. The call may be freed. Lock: not held.
+ */
 void osc_fabemu_call_end(struct osc_fabemu_call *call);
 
 /**
@@ -274,16 +290,16 @@ int osc_fabemu_access(struct osc_fabemu_window *w, int rank, ptrdiff_t disp, int
 
 /* --- batch.c: small puts and accumulates ------------------------------------------------- */
 
-#define OSC_FABEMU_SMALL 512u /* bytes of data that a batch may copy */
+#define OSC_FABEMU_SMALL 512u /* maximum size of an operation that is copied into a batch */
 
 /**
- * osc_fabemu_batches - return whether @bytes for a put or an accumulate without a result should go
- * into the member's batch: they are few, and other operations are on their way, or
- * MPI_Win_complete will follow.
- * osc_fabemu_batch - copy @data into the batch of @rank. It is posted when it is full, and before
- * any other part. @stride: NULL if the record has none. Returns an error of MPI. Lock: not held.
- * osc_fabemu_batch_post - post the member's batch, if there is one. @confirmed: its part ends when
- * the member has executed it, not when it is sent. Lock: held.
+ * osc_fabemu_batches - return whether a put of @bytes, or such an accumulate without a result,
+ * should be copied into the member's batch. This is the case if it is small, and either other
+ * operations are on their way or MPI_Win_complete will follow. osc_fabemu_batch - copy @data into
+ * the batch of @rank. The batch is posted when it is full, and before any other part. @stride: NULL
+ * if the record has none. Returns an error of MPI. Lock: not held. osc_fabemu_batch_post - post the
+ * member's batch, if there is one. @confirmed: the batch ends when the member has executed it;
+ * otherwise, when it was sent. Lock: held.
  */
 bool osc_fabemu_batches(const struct osc_fabemu_peer *peer, size_t bytes);
 int osc_fabemu_batch(struct osc_fabemu_window *w, int rank, const struct fabemu_record *record,
@@ -291,23 +307,25 @@ int osc_fabemu_batch(struct osc_fabemu_window *w, int rank, const struct fabemu_
 void osc_fabemu_batch_post(struct osc_fabemu_peer *peer, bool confirmed);
 /**
  * osc_fabemu_state_add - add to a word of @rank's state, without waiting and without a
- * confirmation. The member sees it after everything that was posted before and is not unordered.
- * @joins: the member's batch is sent together with it, and is not confirmed either. Lock: not held.
+ * confirmation. The member's adapter executes it after all earlier operations that are not
+ * unordered. @joins: send it together with the member's batch, which then has no confirmation
+ * either. Lock: not held.
  */
 int osc_fabemu_state_add(struct osc_fabemu_window *w, int rank, size_t offset, uint64_t operand,
                          bool joins);
 
-/* Blocks of equal size and distance in the member's memory, which become one record. */
+/* A run: blocks of equal size and distance in the member's memory, which are sent as one record. */
 struct osc_fabemu_run {
     struct fabemu_record record; /* bytes 0: no block was added */
     struct fabemu_stride stride;
-    uint64_t next;    /* the address of the next block; not known after the first one */
-    const void *data; /* of all blocks, one after the other */
+    /* the address that the next block must have; not known after the first block */
+    uint64_t next;
+    const void *data; /* data of all blocks, one after the other */
 };
 /**
- * osc_fabemu_run_add - add the next block, of at most OSC_FABEMU_SMALL bytes. If it does not fit,
- * copy the blocks before it into the batch of @rank. Lock: not held.
- * osc_fabemu_run_end - copy the blocks into the batch. Returns an error of MPI. Lock: not held.
+ * osc_fabemu_run_add - add a block of at most OSC_FABEMU_SMALL bytes. If the run cannot include it,
+ * first copy the run into the batch of @rank, and begin a new run. Lock: not held.
+ * osc_fabemu_run_end - copy the run into the batch. Returns an error of MPI. Lock: not held.
  */
 int osc_fabemu_run_add(struct osc_fabemu_window *w, int rank, struct osc_fabemu_run *run,
                        uint64_t at, size_t bytes, const void *data);
@@ -321,21 +339,23 @@ void osc_fabemu_move(struct osc_fabemu_call *call, const struct osc_fabemu_span 
 
 /* --- accumulate.c, active.c, passive.c: the functions of the module (osc.h) -------------- */
 
-/** osc_fabemu_*_fill - set the functions of a window's module that the file implements. */
+/**
+ * osc_fabemu_*_fill - set those functions of a window's module that the respective file implements.
+ */
 void osc_fabemu_transfers_fill(ompi_osc_base_module_t *module);
 void osc_fabemu_accumulates_fill(ompi_osc_base_module_t *module);
 void osc_fabemu_active_fill(ompi_osc_base_module_t *module);
 void osc_fabemu_passive_fill(ompi_osc_base_module_t *module);
 
 /**
- * osc_fabemu_lock_lazily - after MPI_Win_lock_all, take the shared lock of @rank, unless it is
- * taken. Lock: not held.
+ * osc_fabemu_lock_lazily - after MPI_Win_lock_all, acquire the shared lock of @rank, unless this
+ * process has it already. Lock: not held.
  */
 int osc_fabemu_lock_lazily(struct osc_fabemu_window *w, int rank, const char *name);
 
 /**
- * osc_fabemu_meet - wait until all members have called MPI_Win_free. Returns an error if @rc is one
- * at any of them.
+ * osc_fabemu_meet - wait until all members have called MPI_Win_free. Returns an error if @rc is an
+ * error at any of them.
  */
 int osc_fabemu_meet(struct osc_fabemu_window *w, int rc);
 

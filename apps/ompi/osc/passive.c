@@ -2,30 +2,34 @@
 /*
  * passive.c - synchronization in which the target does not take part: locks and flushes.
  *
- * A shared lock adds 1 to the target's lock word, and takes it back if another member has an
- * exclusive lock. An exclusive lock replaces 0 by the number of its owner. A process that does not
- * get a lock tries again, less and less often. When an operation is complete, it is complete at the
- * target, so the local flushes are the same as the others.
+ * To acquire a shared lock, a process adds 1 to the target's lock word, and subtracts it again if
+ * another member has an exclusive lock. To acquire an exclusive lock, it replaces 0 by its own
+ * number. A process that does not get a lock tries again, less and less often. The adapter
+ * completes an operation only when it is complete at the target, so MPI_Win_flush_local does the
+ * same as MPI_Win_flush.
  *
- * MPI_Win_lock_all takes only this process's own lock, which protects its loads and stores. It
- * takes the lock of another member at the first access to that member.
+ * MPI_Win_lock_all acquires only this process's own lock, which protects its loads and stores. The
+ * lock of another member is acquired at the first access to that member.
  */
 #include "apps/ompi/osc/osc_fabemu.h"
 
-#define BACK_OFF_MOST 8 /* 2^8 rounds between two attempts */
+#define BACK_OFF_MOST 8 /* at most 2^8 rounds between two attempts */
 
 static uint64_t exclusive_word(const struct osc_fabemu_window *w)
 {
     return ((uint64_t)w->rank + 1) << 32;
 }
 
-/* Return the rank with the exclusive lock, or -1. */
+/* Return the rank that has the exclusive lock, or -1. */
 static int holder_of(const struct osc_fabemu_window *w, uint64_t word)
 {
     return word >> 32 && word >> 32 <= (uint64_t)w->ranks ? (int)(word >> 32) - 1 : -1;
 }
 
-/* Try to take a lock. @word: receives the lock word before; the lock is taken if it permits so. */
+/*
+ * Try to acquire a lock. @word: receives the previous value of the lock word, from which
+ * lock_taken() computes whether this process has the lock now.
+ */
 static int lock_try(struct osc_fabemu_window *w, int rank, enum osc_fabemu_lock kind,
                     uint64_t *word, const char *name)
 {
@@ -46,8 +50,9 @@ static bool lock_taken(enum osc_fabemu_lock kind, uint64_t word)
 }
 
 /*
- * Return whether the lock will never be released: its owner is lost; or any member is lost and may
- * be one of the owners of a shared lock, and the bound `silence` has passed.
+ * Return whether the lock will never be released. This is so if its exclusive owner is lost. The
+ * owners of a shared lock are not known, so it is assumed if any member is lost and the bound
+ * `silence` has passed.
  */
 static bool lock_abandoned(struct osc_fabemu_window *w, struct osc_fabemu_wait *wait, uint64_t word)
 {
@@ -102,7 +107,10 @@ static int lock(int type, int rank, int assertion, ompi_win_t *win)
     return rc;
 }
 
-/* Release a lock. The member learns of it later, but before any later request of this process. */
+/*
+ * Release a lock. This does not wait; the member's adapter executes it before any later request of
+ * this process.
+ */
 static int lock_release(struct osc_fabemu_window *w, int rank)
 {
     struct osc_fabemu_peer *peer = &w->peer[rank];
@@ -129,7 +137,10 @@ static int unlock(int rank, ompi_win_t *win)
     return lock_release(w, rank) ? MPI_ERR_NO_MEM : rc;
 }
 
-/* Begin to take the shared lock of @rank, unless it is taken. Returns how it was before. */
+/*
+ * Begin to acquire the shared lock of @rank, unless this process has it already. Returns the
+ * previous state.
+ */
 static enum osc_fabemu_lock lazy_begin(struct osc_fabemu_window *w, int rank)
 {
     enum osc_fabemu_lock before;
@@ -156,7 +167,7 @@ int osc_fabemu_lock_lazily(struct osc_fabemu_window *w, int rank, const char *na
     int rc;
 
     while ((before = lazy_begin(w, rank)) == OSC_FABEMU_LOCKING)
-        osc_fabemu_wait(w, &wait); /* another thread takes it */
+        osc_fabemu_wait(w, &wait); /* another thread is acquiring the lock */
     if (before != OSC_FABEMU_UNLOCKED)
         return OMPI_SUCCESS;
     rc = w->peer[rank].unchecked ? OMPI_SUCCESS : lock_take(w, rank, OSC_FABEMU_SHARED, name);
@@ -219,7 +230,7 @@ static int flush_all(ompi_win_t *win)
     return locked ? osc_fabemu_drain_all(w, "MPI_Win_flush_all") : OMPI_ERR_RMA_SYNC;
 }
 
-/* The adapter changes the window's memory directly, so there is no copy to be reconciled. */
+/* Nothing has to be copied, because the adapter changes the window's memory directly. */
 static int sync_memory(ompi_win_t *win)
 {
     opal_atomic_mb(); /* MPI_Win_sync orders the program's own loads and stores */

@@ -2,10 +2,10 @@
 /*
  * transfer.c - calls that move data: their parts, MPI_Put and MPI_Get.
  *
- * A call has one part for each contiguous piece of the member's memory. Locally its data are
- * contiguous: in the program's buffer, or packed. Each member has a list of the parts on their way
- * to it, in the order in which they were posted. A part leaves the list when it and all parts
- * before it have ended (osc_fabemu_reap()).
+ * A call has one part for each contiguous piece of the member's memory. In this process the data of
+ * a part is also contiguous: in the program's buffer or in a packed copy. For each member there is
+ * a list of the parts on their way to it, in the order in which they were posted. A part is removed
+ * from the list when it and all parts before it have ended (osc_fabemu_reap()).
  */
 #include "apps/ompi/osc/osc_fabemu.h"
 
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PARTS_MOST 1024u /* parts on their way from one window, before a call waits */
+#define PARTS_MOST 1024u /* with more parts of one window on their way, a call waits */
 
 /* --- spans ----------------------------------------------------------------------------- */
 
@@ -196,7 +196,10 @@ static ompi_request_t *call_release(struct osc_fabemu_call *call)
     return request;
 }
 
-/* A part of the call, or the adding of parts, has ended. Lock: held. */
+/*
+ * End a part of the call, or the adding of parts. Returns the call's request if the caller must
+ * complete it. Lock: held.
+ */
 static ompi_request_t *call_part_ends(struct osc_fabemu_call *call)
 {
     return --call->parts ? NULL : call_release(call);
@@ -214,7 +217,10 @@ void osc_fabemu_call_end(struct osc_fabemu_call *call)
         request_end(w, request);
 }
 
-/* A part has failed. The next flush reports a wrong address; any other error means a loss. */
+/*
+ * Record that a part has failed. If the address was wrong, the next flush returns an error. Any
+ * other error means that the member is lost.
+ */
 static void part_fails(struct osc_fabemu_part *part, int status)
 {
     struct osc_fabemu_call *call = part->call;
@@ -227,7 +233,7 @@ static void part_fails(struct osc_fabemu_part *part, int status)
         call->peer->lost = true;
 }
 
-/* Remove the oldest part to @peer, which has ended. Lock: held. */
+/* Remove the oldest part to @peer from the list, because it has ended. Lock: held. */
 static ompi_request_t *part_take(struct osc_fabemu_window *w, struct osc_fabemu_peer *peer)
 {
     struct osc_fabemu_part *part = peer->first;
@@ -248,7 +254,7 @@ static ompi_request_t *part_take(struct osc_fabemu_window *w, struct osc_fabemu_
     return call_part_ends(call);
 }
 
-/* End the parts to @peer that are complete. Returns the number of requests completed. */
+/* End the parts to @peer that are complete. Returns how many requests this completed. */
 static int peer_reap(struct osc_fabemu_window *w, struct osc_fabemu_peer *peer)
 {
     ompi_request_t *done[16];
@@ -421,14 +427,17 @@ static bool has_access(const struct osc_fabemu_window *w, const struct osc_fabem
     return w->fence || w->lock_all || peer->lock || peer->started;
 }
 
-/* Return whether the first and the last byte of a span, which is not empty, are in the window. */
+/*
+ * Return whether the first and the last byte of a span are in the window. The span must not be
+ * empty.
+ */
 static bool is_inside(const struct osc_fabemu_place *place, const struct osc_fabemu_span *its)
 {
     const opal_datatype_t *type = &its->type->super;
     ptrdiff_t others = (ptrdiff_t)(its->count - 1) * (type->ub - type->lb);
     ptrdiff_t first = type->true_lb + (others < 0 ? others : 0);
     ptrdiff_t end = type->true_ub + (others > 0 ? others : 0);
-    /* an address below the base wraps around and is then too large */
+    /* for an address below the base this wraps around to a value that is too large */
     uint64_t at = its->at + (uint64_t)first - place->base, bytes = (uint64_t)(end - first);
 
     return at <= place->bytes && bytes <= place->bytes - at;
@@ -500,7 +509,10 @@ void osc_fabemu_move(struct osc_fabemu_call *call, const struct osc_fabemu_span 
         (void)ompi_mpi_abort(w->comm, MPI_ERR_NO_MEM);
 }
 
-/* Copy a small put without gaps into the member's batch. Returns false if it has to be a call. */
+/*
+ * If the put is small and has no gaps, copy it into the member's batch. Returns false if this is
+ * not possible, so that it must be sent as a call.
+ */
 static bool put_by_batch(struct osc_fabemu_window *w, int rank, const struct osc_fabemu_span *its,
                          const void *local, size_t bytes)
 {
@@ -537,7 +549,7 @@ static int transfer(struct osc_fabemu_window *w, const char *name,
     local = osc_fabemu_span_plain(mine);
     if (puts && !request && put_by_batch(w, rank, &its, local, bytes))
         return OMPI_SUCCESS;
-    /* a copy of few bytes takes less time than to wait for them in MPI_Win_complete */
+    /* for few bytes a copy takes less time than waiting for them in MPI_Win_complete */
     copies = puts && (!local || bytes <= FABEMU_INJECT_BYTES);
     rc = osc_fabemu_call_begin(w, rank, copies ? bytes : 0, !local && !puts ? bytes : 0, mine,
                                request, &call);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* build.c - the operations of a rank and their dependencies, from statements to a graph. */
+/*
+ * build.c - builds the graph of a rank's operations and dependencies from the statements of the
+ * file.
+ */
 #include "apps/traffic/goal/build.h"
 
 #include <errno.h>
@@ -9,7 +12,7 @@
 #include <string.h>
 
 #define EDGES_MOST  (UINT32_MAX - 1)
-#define CYCLE_SHOWN 6u /* operations of a cycle that an error names */
+#define CYCLE_SHOWN 6u /* how many operations of a cycle an error names at most */
 
 int goal_wrong(const struct goal_build *build, uint32_t line, const char *format, ...)
 {
@@ -29,7 +32,7 @@ int goal_no_memory(const struct goal_build *build)
     return -ENOMEM;
 }
 
-/* Make room for @count elements. Returns false if there is no memory. */
+/* Make room for @count elements of @bytes each. Returns false if there is no memory. */
 static bool reserve(struct goal_array *array, size_t count, size_t bytes)
 {
     size_t room = array->room ? array->room : 64;
@@ -120,8 +123,8 @@ static int resolve(struct goal_build *build)
 
         if (op == GOAL_NONE || on == GOAL_NONE)
             err = goal_wrong(build, later->line,
-                             "this rank has no operation with the label '%.*s'; a dependency is "
-                             "between operations of one rank",
+                             "this rank has no operation with the label '%.*s'; dependencies "
+                             "connect operations of one rank",
                              (int)(missing->bytes < 40 ? missing->bytes : 40), missing->text);
         else
             err = need_add(build, op, on, later->start);
@@ -151,7 +154,8 @@ static int store_edges(struct goal_build *build)
     }
     for (uint32_t i = 0, sum = goal->edges; i <= ops; i++) {
         sum += goal->edge_first[first + i];
-        goal->edge_first[first + i] = sum; /* the end of its edges, for now */
+        /* for now the end of the operation's edges; the loop below turns it into their beginning */
+        goal->edge_first[first + i] = sum;
     }
     for (uint32_t i = build->needs; i-- > 0;)
         goal->edge[--goal->edge_first[first + need[i].on / 2]] = 2 * (first + need[i].op) +
@@ -162,7 +166,10 @@ static int store_edges(struct goal_build *build)
 
 /* --- cycles ------------------------------------------------------------------------- */
 
-/* Name the operations of a cycle. @left: by operation, dependencies that can never be satisfied. */
+/*
+ * Report a cycle with its operations. @left: by operation, number of dependencies that can never be
+ * satisfied.
+ */
 static int cycle_wrong(const struct goal_build *build, const uint32_t *left, uint32_t *before)
 {
     const struct goal *goal = build->goal;
@@ -177,7 +184,8 @@ static int cycle_wrong(const struct goal_build *build, const uint32_t *left, uin
                 before[goal->edge[e] / 2 - first] = i;
     while (!left[at])
         at++;
-    for (uint32_t i = 0; i < ops; i++) /* after so many steps backwards, `at` is in a cycle */
+    /* after as many steps backwards as there are operations, `at` is in a cycle */
+    for (uint32_t i = 0; i < ops; i++)
         at = before[at];
     begin = at;
     for (uint32_t shown = 0; shown < CYCLE_SHOWN && (!shown || at != begin); shown++) {
@@ -191,7 +199,10 @@ static int cycle_wrong(const struct goal_build *build, const uint32_t *left, uin
                       lines, at == begin ? "" : ", …");
 }
 
-/* Check that all operations can start: remove operations that wait for none (Kahn's algorithm). */
+/*
+ * Check that all operations can start. Kahn's algorithm: repeatedly remove an operation that waits
+ * for no other.
+ */
 static int check_cycles(const struct goal_build *build)
 {
     const struct goal *goal = build->goal;
@@ -236,11 +247,11 @@ int goal_build_end(struct goal_build *build)
 
 /* --- messages ----------------------------------------------------------------------- */
 
-/* Number the messages, and the pairs of ranks between which there are any. */
+/* Number the messages, and the pairs of ranks that exchange messages. */
 int goal_build_done(struct goal_build *build)
 {
     struct goal *goal = build->goal;
-    /* by receiver: the last rank that sends to it, plus 1, and the number of that pair */
+    /* by receiver: sender, 1 + the latest rank that sends to it; pair, the number of that pair */
     uint32_t *sender = calloc(2 * (size_t)goal->ranks, sizeof sender[0]), *pair;
 
     goal->message = malloc(((size_t)goal->messages + 1) * sizeof goal->message[0]);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* build.h - a struct goal while its file is being read. For parse.c and build.c. */
+/*
+ * build.h - a struct goal that is being built while its file is read. Only parse.c and build.c
+ * include it.
+ */
 #ifndef APPS_TRAFFIC_GOAL_BUILD_H
 #define APPS_TRAFFIC_GOAL_BUILD_H
 
@@ -8,10 +11,10 @@
 #include "apps/traffic/goal/goal.h"
 #include "apps/traffic/goal/labels.h"
 
-/* A dependency of the present rank. Operations are indexes of the rank. */
+/* A dependency of the present rank. Operations are numbered from the first one of the rank. */
 struct goal_need {
     uint32_t op; /* the operation that waits */
-    uint32_t on; /* times 2, plus GOAL_EDGE_START: the operation for which it waits */
+    uint32_t on; /* the operation for which `op` waits, times 2, plus GOAL_EDGE_START or 0 */
 };
 
 /* A dependency on a label that did not exist yet when the parser read the line. */
@@ -32,7 +35,7 @@ struct goal_build {
     struct goal_array op, waits, edge_first, edge;
     struct goal_rank *rank; /* the present rank */
 
-    /* Of the present rank. */
+    /* The next fields belong to the present rank. */
     struct goal_labels labels;
     struct goal_array need, later;
     uint32_t needs, laters;
@@ -55,16 +58,16 @@ int goal_no_memory(const struct goal_build *build);
 /** goal_build_begin - begin the block of a rank. */
 void goal_build_begin(struct goal_build *build, uint32_t rank, uint32_t line);
 
-/** goal_build_op - add an operation. @label: label.bytes is 0 if it has none. */
+/** goal_build_op - add an operation. @label: its label; label.bytes is 0 if it has none. */
 int goal_build_op(struct goal_build *build, const struct goal_op *op, struct goal_word label);
 
-/** goal_build_need - let operation @op wait for @on. @start: GOAL_EDGE_START, or 0. */
+/** goal_build_need - add the dependency @need. Its labels may belong to operations that follow. */
 int goal_build_need(struct goal_build *build, const struct goal_later *need);
 
 /** goal_build_end - end the block of a rank: resolve its labels, and check its dependencies. */
 int goal_build_end(struct goal_build *build);
 
-/** goal_build_done - all ranks were read: number the messages. */
+/** goal_build_done - number the messages, after all ranks were read. */
 int goal_build_done(struct goal_build *build);
 
 /** goal_build_release - free all memory except the goal, which goal_free() frees. */

@@ -14,22 +14,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GOAL_NONE UINT32_MAX /* no operation, message or list item */
-#define GOAL_ANY  UINT32_MAX /* of a receive: any source, or any tag */
+#define GOAL_NONE UINT32_MAX /* stands for no operation, no message or no list item */
+#define GOAL_ANY  UINT32_MAX /* a receive matches messages from any source, or with any tag */
 
 /* Limits of a file. */
 #define GOAL_RANKS_MOST 65536u
 #define GOAL_CPUS_MOST  256u
 #define GOAL_OPS_MOST   (UINT32_C(1) << 30)
-#define GOAL_BYTES_MOST (UINT64_C(1) << 39) /* of a message; libfabric programs have this limit */
+/* limit of a message's size, the same as for libfabric programs */
+#define GOAL_BYTES_MOST (UINT64_C(1) << 39)
 #define GOAL_NS_MOST    (((uint64_t)1 << 62) / 1000)
 
 enum goal_kind { GOAL_CALC, GOAL_SEND, GOAL_RECV };
 
 struct goal_op {
     uint64_t amount;  /* GOAL_CALC: ns; otherwise bytes */
-    uint32_t peer;    /* the other rank; GOAL_ANY */
-    uint32_t tag;     /* GOAL_ANY */
+    uint32_t peer;    /* the other rank; GOAL_ANY: a receive from any source */
+    uint32_t tag;     /* GOAL_ANY: a receive with any tag */
     uint32_t message; /* GOAL_SEND: index of its message */
     uint32_t line;    /* line in the file */
     uint8_t kind;     /* enum goal_kind */
@@ -37,8 +38,8 @@ struct goal_op {
 };
 
 /*
- * An operation that waits for another one: its index, times 2, plus 1 if it waits only for the
- * start.
+ * An edge stands for an operation that waits for another one. Its value is the index of the waiting
+ * operation times 2, plus GOAL_EDGE_START if that waits only for the start of the other.
  */
 #define GOAL_EDGE_START 1u
 
@@ -46,7 +47,8 @@ struct goal_rank {
     uint32_t first; /* its first operation; the operations of a rank are consecutive */
     uint32_t ops;
     uint32_t cpus; /* 1 + the highest number of a cpu */
-    uint32_t line; /* line of its block; 0: it has none */
+    /* line in which the block of the rank begins; 0: the file has no block of this rank */
+    uint32_t line;
 };
 
 struct goal_message {
@@ -63,7 +65,7 @@ struct goal {
     uint32_t *waits; /* by operation: number of its dependencies */
     /* by operation: its first edge in edge[]; the edges of an operation are consecutive */
     uint32_t *edge_first;
-    uint32_t *edge; /* the operations that wait for it */
+    uint32_t *edge; /* for each operation: the operations that wait for it, with GOAL_EDGE_START */
     uint32_t edges;
     struct goal_message *message;
 };
@@ -74,7 +76,9 @@ struct goal {
  */
 int goal_read(struct goal **ret, const char *path, char *error, size_t error_bytes);
 
-/** goal_parse - goal_read() of @bytes at @text. @path: the name of the file, for errors. */
+/**
+ * goal_parse - like goal_read(), but read @bytes at @text. @path: the name of the file, for errors.
+ */
 int goal_parse(struct goal **ret, const char *path, const char *text, size_t bytes, char *error,
                size_t error_bytes);
 

@@ -13,7 +13,7 @@ struct goal_word {
 
 struct goal_label {
     struct goal_word word;
-    uint32_t op;   /* the operation, as an index of its rank */
+    uint32_t op;   /* the operation, numbered from the first one of its rank */
     uint32_t rank; /* the slot is used if this is goal_labels.rank */
 };
 
@@ -21,13 +21,16 @@ struct goal_labels {
     struct goal_label *slot;
     uint32_t slots; /* a power of two; 0: no memory yet */
     uint32_t used;
-    uint32_t rank; /* counts the ranks, from 1 on */
+    uint32_t rank; /* number of ranks so far, including the present one */
 };
 
-/** goal_labels_begin - forget all labels, because a rank begins. */
+/** goal_labels_begin - remove the labels of the previous rank. */
 void goal_labels_begin(struct goal_labels *labels);
 
-/** goal_labels_add - add a label, which borrows the text. Errors: -EEXIST, -ENOMEM. */
+/**
+ * goal_labels_add - add a label. The table refers to the text of @word and does not copy it.
+ * Errors: -EEXIST, -ENOMEM.
+ */
 int goal_labels_add(struct goal_labels *labels, struct goal_word word, uint32_t op);
 
 /** goal_labels_find - return the operation with a label; GOAL_NONE: there is none. */

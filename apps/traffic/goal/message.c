@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* message.c - messages from send to receive: the protocol of the adapter library, and matching. */
+/*
+ * message.c - messages from their send to their receive: the protocol of the adapter library, and
+ * the matching of messages and receives.
+ */
 #include "apps/traffic/goal/node.h"
 
 static const struct goal_op *send_of(const struct goal_node *node, uint32_t message)
@@ -12,7 +15,7 @@ static bool is_eager(const struct goal_op *send)
     return send->amount <= GOAL_EAGER_BYTES;
 }
 
-/* Messages of a rank to itself do not use the network. */
+/* Return whether a rank sends a message to itself. Such a message does not use the network. */
 static bool is_own(const struct goal_node *node, uint32_t message)
 {
     return send_of(node, message)->peer == node->player->goal->message[message].from;
@@ -24,7 +27,7 @@ static bool matches(const struct goal_node *node, const struct goal_op *recv, ui
            (recv->tag == GOAL_ANY || recv->tag == send_of(node, message)->tag);
 }
 
-/* The message of item @ref is in memory. */
+/* Record the latency of the message of item @ref, which is now in memory. */
 static void measure(struct goal_node *node, uint32_t ref)
 {
     traffic_stats_latency(&node->worker->latency,
@@ -32,7 +35,7 @@ static void measure(struct goal_node *node, uint32_t ref)
                           goal_node_item(node, ref)->at_ps);
 }
 
-/* The program has found that the receive of item @ref is complete. */
+/* Complete the receive that has got the message of item @ref. */
 static void receive_end(struct goal_node *node, uint32_t ref, uint64_t now_ps)
 {
     uint32_t message = goal_ref_message(node, ref);
@@ -49,7 +52,7 @@ static void receive_end(struct goal_node *node, uint32_t ref, uint64_t now_ps)
         goal_wire_put(node, ref, GOAL_FIN, now_ps);
 }
 
-/* The receive @op gets @message. */
+/* Match @message with the receive @op. */
 static void match(struct goal_node *node, uint32_t message, uint32_t op, uint64_t now_ps)
 {
     const struct goal_op *send = send_of(node, message);
@@ -64,7 +67,10 @@ static void match(struct goal_node *node, uint32_t message, uint32_t op, uint64_
         goal_wire_put(node, ref, GOAL_CTS, now_ps);
 }
 
-/* Give a message, which is the next one of its pair, to the first receive that it matches. */
+/*
+ * Match a message, which is the next one of its pair, with the first posted receive that accepts
+ * it. If there is none, the message waits.
+ */
 static void dispatch(struct goal_node *node, uint32_t message, uint64_t now_ps)
 {
     struct goal_state *state = node->player->state;
@@ -84,7 +90,10 @@ static void dispatch(struct goal_node *node, uint32_t message, uint64_t now_ps)
     match(node, message, op, now_ps);
 }
 
-/* A message that does not wait for CTS, or an RTS, has arrived. Dispatch its pair in order. */
+/*
+ * Handle the arrival of an RTS, or of a message that has none. Messages of a pair are dispatched in
+ * the order of their sends, so a message may wait for earlier ones.
+ */
 static void arrive(struct goal_node *node, uint32_t message, uint64_t now_ps)
 {
     const struct goal_player *player = node->player;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* node.h - a node that plays a rank. For player.c, ops.c, message.c and wire.c. */
+/* node.h - a node that plays a rank. Only player.c, ops.c, message.c and wire.c include it. */
 #ifndef APPS_TRAFFIC_GOAL_NODE_H
 #define APPS_TRAFFIC_GOAL_NODE_H
 
 #include "apps/traffic/goal/player.h"
 
 /*
- * The adapter library's headers, and what fits into a segment behind them (nic/host/base/wire.h).
- * goal_test.c compares these numbers with that file.
+ * Sizes of the adapter library's headers (nic/host/base/wire.h), and how many bytes of a message a
+ * segment has behind such a header. goal_test.c compares these numbers with wire.h.
  */
 #define GOAL_SHORT_BYTES 32u /* header of a message of one segment */
 #define GOAL_FIRST_BYTES 48u /* header of a longer message's first segment, and of RTS */
@@ -16,11 +16,14 @@
 #define GOAL_CTS_BYTES   32u
 #define GOAL_FIN_BYTES   24u
 
-/* What a node sends for a message, once each at most, and the end of its receive. */
+/*
+ * The kinds of packets that nodes send for a message, each at most once. GOAL_END, the end of the
+ * receive, is treated like an arrival.
+ */
 enum goal_packet {
-    GOAL_EAGER, /* the whole message, which does not wait for a receive */
-    GOAL_RTS,   /* a long message waits at the sender */
-    GOAL_DATA,  /* the whole long message, after CTS */
+    GOAL_EAGER, /* a whole message that is sent without waiting for a receive */
+    GOAL_RTS,   /* announces a long message, which waits at the sender */
+    GOAL_DATA,  /* a whole long message, sent when CTS has arrived */
     GOAL_CTS,   /* to the sender: a receive waits for the message */
     GOAL_FIN,   /* to the sender: the message has arrived */
     GOAL_END    /* not sent: the receive is complete */
@@ -33,28 +36,30 @@ struct goal_list {
 };
 
 struct goal_cpu {
-    struct goal_list ready; /* operations that wait for the cpu */
-    uint32_t calc;          /* the calc that runs; GOAL_NONE: none */
-    uint64_t end_ps;        /* when it ends; EMU_NEVER: none runs */
+    struct goal_list ready; /* operations that are ready and wait for the cpu */
+    uint32_t calc;          /* the calc operation that runs; GOAL_NONE: none */
+    uint64_t end_ps;        /* when that calc ends; EMU_NEVER: none runs */
 };
 
 struct goal_node {
     struct traffic_base base;
 
     alignas(EMU_LINE) struct goal_player *player;
-    const struct goal_rank *rank; /* without operations if the node plays no rank */
+    /* the rank of this node; it has no operations if the file has no such rank */
+    const struct goal_rank *rank;
     struct goal_worker *worker;
     struct goal_cpu *cpu;
     uint32_t node;
-    struct goal_list arrived;   /* items that are in memory from item.at_ps on, in that order */
+    /* items that have arrived, ordered by item.at_ps, when each is in memory */
+    struct goal_list arrived;
     struct goal_list out;       /* items that will be sent, in this order */
     struct goal_list unmatched; /* items: messages without a receive, in order of arrival */
     struct goal_list posted;    /* operations: receives without a message, in order of posts */
-    uint32_t computing;         /* cpus that compute */
-    uint64_t since_ps;          /* since when any of them does */
-    uint64_t busy_ps;           /* time before, in which any did */
+    uint32_t computing;         /* number of cpus that compute */
+    uint64_t since_ps;          /* since when at least one cpu has computed without a break */
+    uint64_t busy_ps;           /* sum of the earlier periods in which at least one cpu computed */
     uint64_t finish_ps;
-    uint32_t done; /* complete operations */
+    uint32_t done; /* number of complete operations */
     enum goal_fault fault;
     uint32_t fault_op; /* the operation with the fault */
     uint64_t received; /* segments */
@@ -71,7 +76,10 @@ static inline struct goal_item *goal_node_item(const struct goal_node *node, uin
     return &node->player->item[ref];
 }
 
-/* An item is named by a number: the message, plus player->goal->messages at the receiver. */
+/*
+ * An item (struct goal_item) has a number, @ref. At the sender it is the number of the message, and
+ * at the receiver that number plus player->goal->messages.
+ */
 static inline bool goal_ref_receives(const struct goal_node *node, uint32_t ref)
 {
     return ref >= node->player->goal->messages;
@@ -84,16 +92,16 @@ static inline uint32_t goal_ref_message(const struct goal_node *node, uint32_t r
 
 /* --- ops.c: operations, dependencies, cpus --------------------------------------------- */
 
-/** goal_ops_begin - make operations ready that wait for none, and start them, at time 0. */
+/** goal_ops_begin - at time 0, start the operations that wait for no other operation. */
 void goal_ops_begin(struct goal_node *node);
 
-/** goal_ops_done - operation @op is complete: operations that wait for it may become ready. */
+/** goal_ops_done - complete operation @op. Operations that wait for it may become ready. */
 void goal_ops_done(struct goal_node *node, uint32_t op, uint64_t now_ps);
 
-/** goal_ops_fail - operation @op has a fault: the driver will end the run. */
+/** goal_ops_fail - record a fault of operation @op. The driver will then end the run. */
 void goal_ops_fail(struct goal_node *node, uint32_t op, enum goal_fault fault);
 
-/** goal_ops_end - the calcs that end at @now_ps are complete. */
+/** goal_ops_end - complete the calcs that end at @now_ps. */
 void goal_ops_end(struct goal_node *node, uint64_t now_ps);
 
 /** goal_ops_start - start all ready operations whose cpu is free. */
@@ -104,28 +112,31 @@ uint64_t goal_ops_next_ps(const struct goal_node *node);
 
 /* --- message.c: the protocol of messages, and matching --------------------------------- */
 
-/** goal_message_send, goal_message_recv - a send or a receive starts. */
+/** goal_message_send, goal_message_recv - start the send or the receive @op. */
 void goal_message_send(struct goal_node *node, uint32_t op, uint64_t now_ps);
 void goal_message_recv(struct goal_node *node, uint32_t op, uint64_t now_ps);
 
-/** goal_message_arrived - what item @ref stands for is in memory completely. */
+/** goal_message_arrived - handle the packet of item @ref, which is now completely in memory. */
 void goal_message_arrived(struct goal_node *node, uint32_t ref, uint64_t now_ps);
 
 /* --- wire.c: segments ------------------------------------------------------------------ */
 
-/** goal_wire_put - queue what @what of item @ref to be sent from @now_ps on. */
+/** goal_wire_put - queue packet @what of item @ref. It may be sent from @now_ps on. */
 void goal_wire_put(struct goal_node *node, uint32_t ref, enum goal_packet what, uint64_t now_ps);
 
 /** goal_wire_send - send segments until @until_ps. Returns when the next one may leave. */
 uint64_t goal_wire_send(struct goal_node *node, uint64_t until_ps);
 
-/** goal_wire_deliver - take a segment that has arrived, for traffic_take(). */
+/** goal_wire_deliver - process a segment that has arrived. Called by traffic_take(). */
 void goal_wire_deliver(void *context, const struct emu_entry *entry);
 
-/** goal_wire_segments - number of segments of @what of a message of @bytes. Pure. */
+/** goal_wire_segments - return how many segments packet @what of a message of @bytes has. Pure. */
 uint32_t goal_wire_segments(enum goal_packet what, uint64_t bytes);
 
-/** goal_wire_len - payload, with headers, of the segment after which @left - 1 remain. Pure. */
+/**
+ * goal_wire_len - return the payload, with the library's headers, of one segment of packet @what.
+ * @left: number of segments that are left to send, including this one. Pure.
+ */
 uint8_t goal_wire_len(enum goal_packet what, uint64_t bytes, uint32_t left);
 
 /** goal_wire_wait - let item @ref arrive as GOAL_END at @at_ps. */

@@ -15,7 +15,10 @@ static void ready(struct goal_node *node, uint32_t op)
     list->tail = op;
 }
 
-/* Satisfy the dependencies on the start (@start 1) or the end (0) of an operation. */
+/*
+ * Satisfy the dependencies on the end of operation @op or, if @start is GOAL_EDGE_START, on its
+ * start.
+ */
 static void satisfy(struct goal_node *node, uint32_t op, uint32_t start)
 {
     const struct goal *goal = node->player->goal;

@@ -20,7 +20,10 @@
 
 #define SHOWN_BYTES 24u
 
-/* The binary form begins with this number. Text cannot contain the 0 bytes that it has. */
+/*
+ * The binary form begins with this number of 8 bytes. A text cannot begin with it, because most of
+ * its bytes are 0.
+ */
 #define BINARY_MAGIC UINT64_C(4223)
 
 struct scan {
@@ -63,7 +66,7 @@ static const char *found(const struct scan *in, char text[static SHOWN_BYTES + 3
     return strcat(text, "'");
 }
 
-/* Report that something else is at the present position than @right. */
+/* Report an error: @right should be at the present position, but something else is. */
 static int expected(const struct scan *in, const char *right)
 {
     char text[SHOWN_BYTES + 3];
@@ -71,7 +74,7 @@ static int expected(const struct scan *in, const char *right)
     return goal_wrong(&in->build, in->line, "%s, where there should be %s", found(in, text), right);
 }
 
-/* Skip a comment of the form C, which may have several lines. */
+/* Skip a comment of the form of C, which may have several lines. */
 static int skip_comment(struct scan *in)
 {
     uint32_t line = in->line;
@@ -168,7 +171,7 @@ static int number_read(struct scan *in, uint64_t most, const char *what, uint64_
     return expected(in, right);
 }
 
-/* Read "-1", which stands for any source or tag. Returns false if it is not here. */
+/* Read "-1", which stands for any source or tag. Returns false if something else follows. */
 static bool any_read(struct scan *in)
 {
     if (in->end - in->at < 2 || in->at[0] != '-' || in->at[1] != '1' ||
@@ -181,7 +184,7 @@ static bool any_read(struct scan *in)
 /* --- operations --------------------------------------------------------------------- */
 
 /*
- * Read a number from 0 to @most. A receive may have "-1" in its place, which stands for any number.
+ * Read a number from 0 to @most. A receive may have "-1" instead, which stands for any number.
  * @what: name of the number, for errors.
  */
 static int number_or_any_read(struct scan *in, const struct goal_op *op, uint64_t most,
@@ -206,7 +209,10 @@ static int tag_read(struct scan *in, struct goal_op *op)
     return number_or_any_read(in, op, GOAL_ANY - 1, "a tag", &op->tag);
 }
 
-/* Read an option of an operation. @seen: options so far. Returns 1 behind the last option. */
+/*
+ * Read an option of an operation. @seen: the options that were read so far. Returns 1 if no option
+ * follows.
+ */
 static int option_read(struct scan *in, struct goal_op *op, unsigned *seen)
 {
     static const char *const names[] = {"tag", "cpu", "nic"};
@@ -225,9 +231,10 @@ static int option_read(struct scan *in, struct goal_op *op, unsigned *seen)
         which++;
     if (which == 3 || *seen >> which & 1 || (!which && op->kind == GOAL_CALC)) {
         in->at = begin;
-        return expected(in, op->kind == GOAL_CALC
-                                ? "the end of the line, or once: cpu C, nic N"
-                                : "the end of the line, or once: tag T, cpu C, nic N");
+        return expected(
+            in, op->kind == GOAL_CALC
+                    ? "the end of the line, or an option (each at most once): cpu C, nic N"
+                    : "the end of the line, or an option (each at most once): tag T, cpu C, nic N");
     }
     *seen |= 1u << which;
     if (!which)
@@ -238,7 +245,7 @@ static int option_read(struct scan *in, struct goal_op *op, unsigned *seen)
     return err;
 }
 
-/* Read the rest of an operation, whose kind was read, and add it. */
+/* Read the rest of an operation after its kind, and add the operation. */
 static int op_read(struct scan *in, enum goal_kind kind, struct goal_word label)
 {
     struct goal_op op = {.kind = (uint8_t)kind, .line = in->line};
@@ -277,7 +284,7 @@ static bool kind_of(struct goal_word word, enum goal_kind *ret)
     return false;
 }
 
-/* Read a dependency behind its first label. */
+/* Read the rest of a dependency after its first label. */
 static int need_read(struct scan *in, struct goal_word label)
 {
     struct goal_later need = {.op = label, .line = in->line};
@@ -321,7 +328,7 @@ static int statement_read(struct scan *in, struct goal_word word)
     return op_read(in, kind, label);
 }
 
-/* Check that nothing follows a statement in its line, except the end of the block. */
+/* Check that only the end of the block follows a statement in the same line. */
 static int line_end(struct scan *in)
 {
     int err = skip(in, false);
@@ -363,7 +370,7 @@ static int block_read(struct scan *in)
     return err;
 }
 
-/* Read `rank K {` behind the word rank. */
+/* Read the rest of `rank K {` after the word rank. */
 static int rank_read(struct scan *in)
 {
     uint64_t rank;
@@ -451,12 +458,11 @@ int goal_parse(struct goal **ret, const char *path, const char *text, size_t byt
 
     if (!in.build.goal)
         return goal_no_memory(&in.build);
-    int err = is_binary(text, bytes)
-                  ? fail(-EINVAL, error, error_bytes,
-                         "%s has the binary form of GOAL; give the text form, from which txt2bin "
-                         "made it",
-                         path)
-                  : file_read(&in);
+    int err = is_binary(text, bytes) ? fail(-EINVAL, error, error_bytes,
+                                            "%s has the binary form of GOAL; give the text form "
+                                            "from which txt2bin made this file",
+                                            path)
+                                     : file_read(&in);
 
     goal_build_release(&in.build);
     if (err)

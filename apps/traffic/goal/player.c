@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* player.c - nodes that play ranks, and what the driver asks about them. */
+/* player.c - nodes that play ranks, and the functions with which the driver reads their state. */
 #include "apps/traffic/goal/player.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include "apps/traffic/goal/node.h"
 #include "emu/util/alloc.h"
 
-#define STUCK_SHOWN 4u /* ranks that an error describes */
+#define STUCK_SHOWN 4u /* how many ranks an error describes at most */
 
 /* --- a step ------------------------------------------------------------------------- */
 
@@ -20,7 +20,9 @@ static uint64_t earlier(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Return when something happens at the rank without a further segment; EMU_NEVER: nothing does. */
+/*
+ * Return the time of the rank's next event that needs no further segment; EMU_NEVER: there is none.
+ */
 static uint64_t rank_next_ps(const struct goal_node *node)
 {
     uint64_t calc_ps = goal_ops_next_ps(node);
@@ -30,7 +32,10 @@ static uint64_t rank_next_ps(const struct goal_node *node)
     return earlier(goal_node_item(node, node->arrived.head)->at_ps, calc_ps);
 }
 
-/* Everything that happens at one time happens before operations start at that time. */
+/*
+ * Process the events of a rank until @until_ps. All events of the same time come before the start
+ * of operations at that time.
+ */
 static void rank_run(struct goal_node *node, uint64_t until_ps)
 {
     uint64_t now_ps;
@@ -207,7 +212,10 @@ void goal_player_totals(const struct goal_player *player, uint64_t *digest, uint
 
 #define OP_BYTES 96u
 
-/* Describe an operation, such as "recv of 8 bytes from 2 tag 5". @text: a buffer for it. */
+/*
+ * Describe an operation, for example "recv of 8 bytes from 2 tag 5". @text: a buffer for the
+ * description.
+ */
 static const char *op_text(const struct goal_op *op, char text[static OP_BYTES])
 {
     char peer[16] = "any", tag[16] = "any";
@@ -266,7 +274,7 @@ static uint32_t stuck_op(const struct goal_node *node)
     return other;
 }
 
-/* Describe why @node stands still. Returns the number of bytes that it has, or would have. */
+/* Describe why @node cannot continue. Returns the length of the description, as snprintf() does. */
 static int stuck_text(const struct goal_node *node, char *text, size_t bytes)
 {
     uint32_t op = stuck_op(node);

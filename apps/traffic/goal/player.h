@@ -5,20 +5,20 @@
  *
  * An operation is *ready* when its dependencies are satisfied. Each cpu of a rank starts its ready
  * operations one after the other, in the order in which they became ready; at the start that is the
- * order of the file. A calc occupies its cpu. A send or receive takes no time of its cpu, as with a
- * program in simulated time; the adapter has the profile's latencies.
+ * order of the file. A calc occupies its cpu. A send or receive takes no time of its cpu, as in a
+ * program that runs in simulated time. The latencies of the adapter are those of the profile.
  *
- * A message is sent as the adapter library sends it (nic/host/tx/request.c): up to
- * GOAL_EAGER_BYTES at once, and the send is then complete. A longer message waits at the sender for
- * CTS, and the send is complete when FIN arrives. Messages of a pair of ranks are matched in the
- * order of their sends. A receive takes the first message that has arrived and that it matches, and
- * a message takes the first receive that was posted and that it matches, as in MPI. A receive is
- * complete GOAL_POLL_PS after its message is there, because MPI polls until it finds no further
- * message.
+ * A message is sent as the adapter library sends it (nic/host/tx/request.c). If it has up to
+ * GOAL_EAGER_BYTES, the node sends it at once, and the send is complete. For a longer message the
+ * node sends an RTS and waits for CTS, and the send is complete when FIN arrives. Messages of a
+ * pair of ranks are matched in the order of their sends. As in MPI, a new receive gets the earliest
+ * waiting message that matches, and a new message goes to the earliest waiting receive that
+ * matches. A receive is complete GOAL_POLL_PS after its message is in memory, because MPI polls
+ * until it finds no further message.
  *
- * Deviations: a node sends its messages one after the other (the library: in bursts of 32
- * segments), the library's limits on unacknowledged requests do not exist, and a message of several
- * segments is matched when all of them have arrived.
+ * Deviations from the library: a node sends its messages one after the other, and not in bursts of
+ * 32 segments. The number of unacknowledged requests has no limit. A message of several segments is
+ * matched only when all of them have arrived.
  */
 #ifndef APPS_TRAFFIC_GOAL_PLAYER_H
 #define APPS_TRAFFIC_GOAL_PLAYER_H
@@ -31,15 +31,17 @@
 #include "apps/traffic/goal/goal.h"
 #include "apps/traffic/workload/worker.h"
 
-#define GOAL_EAGER_BYTES 8192u  /* as the default of the adapter library */
-#define GOAL_POLL_PS     50000u /* a poll that finds nothing (nic/host/progress/simtime.c) */
+#define GOAL_EAGER_BYTES 8192u /* the default of the adapter library */
+/* time of a poll that finds nothing, see nic/host/progress/simtime.c */
+#define GOAL_POLL_PS 50000u
 
 struct goal_node;
 
 /* The state of an operation. Owned by the worker of its rank. */
 struct goal_state {
-    uint32_t waits; /* dependencies that are not satisfied; or GOAL_STARTED, GOAL_DONE */
-    uint32_t next;  /* next operation of a list */
+    /* number of dependencies that are not satisfied; or GOAL_STARTED, or GOAL_DONE */
+    uint32_t waits;
+    uint32_t next; /* next operation in the same list */
 };
 #define GOAL_STARTED (UINT32_MAX - 1)
 #define GOAL_DONE    UINT32_MAX
@@ -50,12 +52,14 @@ struct goal_state {
  * earlier one.
  */
 struct goal_item {
-    /* in a list: since when it can be sent, or when it is in memory; otherwise the latest time at
-       which a segment was in memory */
+    /*
+     * in a list: the time from which on it can be sent, or at which it is completely in memory;
+     * otherwise when its latest segment so far was in memory
+     */
     uint64_t at_ps;
     uint32_t next, prev;
-    uint32_t left; /* segments that were not sent, or have not arrived */
-    uint32_t recv; /* at the receiver: the receive, if it has one */
+    uint32_t left; /* number of segments that were not sent yet, or that have not arrived yet */
+    uint32_t recv; /* at the receiver: the receive that has matched the message, if any */
     uint8_t what;  /* enum goal_packet: the kind of packet that is sent, or that arrives */
 };
 
@@ -79,7 +83,7 @@ struct goal_pair {
 struct goal_worker {
     struct traffic_stats latency; /* from the start of a send until its message is in memory */
     uint64_t done;                /* complete operations */
-    uint64_t messages, bytes;     /* received by operations */
+    uint64_t messages, bytes;     /* sums over the messages that receives have got */
     bool fault;                   /* a node has a fault, see goal_player_check() */
 };
 
@@ -88,13 +92,14 @@ struct goal_player {
     const struct goal *goal;
     const struct emu_profile *profile;
     struct traffic_times times;
-    uint32_t nodes; /* of the network; at least goal->ranks */
+    uint32_t nodes; /* number of nodes of the network; at least goal->ranks */
     struct goal_node **node;
-    struct goal_worker **worker; /* by index; NULL: it has no nodes */
+    struct goal_worker **worker; /* by index of the worker; NULL: it has no nodes */
     uint32_t workers;
     struct goal_state *state; /* by operation */
-    struct goal_item *item;   /* by message: at the sender; then by message: at the receiver */
-    struct goal_sent *sent;   /* by message */
+    /* by item number (node.h): all messages at their senders, then all at their receivers */
+    struct goal_item *item;
+    struct goal_sent *sent; /* by message */
     struct goal_pair *pair;
 };
 
@@ -123,12 +128,12 @@ uint64_t goal_player_done(const struct goal_player *player);
 int goal_player_check(const struct goal_player *player, char *error, size_t error_bytes);
 
 /**
- * goal_player_stuck - describe ranks with operations that are not complete, or, if all are, ranks
- * with messages that no receive has matched. Returns the number of such ranks; 0: there is none.
+ * goal_player_stuck - describe ranks whose operations are not all complete. If there are none,
+ * describe ranks with messages that no receive has matched. Returns the number of these ranks.
  */
 uint32_t goal_player_stuck(const struct goal_player *player, char *text, size_t bytes);
 
-/* What a rank has done. */
+/* When a rank has finished, and how long it was blocked. */
 struct goal_times {
     uint64_t finish_ps;  /* when its last operation was complete */
     uint64_t blocked_ps; /* time until then in which none of its cpus computed */

@@ -67,7 +67,10 @@ uint32_t goal_list_pop(const struct goal_node *node, struct goal_list *list)
     return ref;
 }
 
-/* Insert an arrival by its time. Few arrivals are later than a new one. */
+/*
+ * Insert an item into the arrivals, which are ordered by time. The search begins at the end,
+ * because few arrivals are later than a new one.
+ */
 static void insert_arrival(struct goal_node *node, uint32_t ref)
 {
     uint32_t before = node->arrived.head == GOAL_NONE ? GOAL_NONE : node->arrived.tail;
@@ -159,7 +162,7 @@ void goal_wire_deliver(void *context, const struct emu_entry *entry)
 
     node->received++;
     node->digest = traffic_digest(node->digest, entry->hdr.src, message, at_ps);
-    if (!item->left) { /* the first segment */
+    if (!item->left) { /* this is the first segment */
         item->what = (uint8_t)what;
         item->left = goal_wire_segments(what, bytes_of(node, message));
         item->at_ps = 0;

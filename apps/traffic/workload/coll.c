@@ -48,8 +48,8 @@ static uint32_t words_of(const struct traffic_coll *all, uint64_t part)
 /* --- sending ------------------------------------------------------------------------ */
 
 /*
- * Return since when the member knows that the state for number @seq is free in all switches;
- * EMU_NEVER: it does not know that yet.
+ * Return when the member learned that all switches have freed the state for sequence number @seq;
+ * EMU_NEVER: it does not know this yet.
  */
 static uint64_t state_free_ps(const struct traffic_member *member, uint64_t seq)
 {
@@ -78,8 +78,9 @@ uint64_t traffic_member_post_ps(const struct traffic_member *member, uint64_t op
 }
 
 /*
- * Return when the program has posted @segments segments of operation @op. It posts them one after
- * the other, each as a message of its own, when the other processes of the node have contributed.
+ * Return when the program has posted @segments segments of operation @op. It begins when the other
+ * processes of the node have contributed, and posts the segments one after the other, each as a
+ * message of its own.
  */
 static uint64_t posted_ps(const struct traffic_member *member, uint64_t op, uint64_t segments)
 {
@@ -87,7 +88,10 @@ static uint64_t posted_ps(const struct traffic_member *member, uint64_t op, uint
            traffic_member_gather_ps(member) + segments * member->all->plan.profile->host_send_ps;
 }
 
-/* Return when the next segment may be on the cable; EMU_NEVER: it waits for a post or result. */
+/*
+ * Return when the next segment may be on the cable; EMU_NEVER: the member waits for the next post
+ * or for an earlier result.
+ */
 static uint64_t member_ready_ps(const struct traffic_member *member)
 {
     const struct traffic_coll *all = member->all;
@@ -135,7 +139,10 @@ static void member_put(struct traffic_member *member, struct emu_entry *entry)
     }
 }
 
-/* The root of a reduction does not send: it adds its contribution to the sum that it receives. */
+/*
+ * Return whether the member sends contributions. The root of a reduction does not: it adds its
+ * contribution to the sum that it receives.
+ */
 static bool member_sends(const struct traffic_member *member)
 {
     return member->group && !member->wrong &&
@@ -194,7 +201,8 @@ static enum traffic_member_wrong member_check(const struct traffic_member *membe
         return WRONG_SEGMENT;
     if (!words)
         return RIGHT;
-    if (entry->buf == EMU_NO_BUF) /* only a malicious host sends this */
+    /* only a malicious host sends a contribution or result without payload */
+    if (entry->buf == EMU_NO_BUF)
         return WRONG_SEGMENT;
     payload = emu_pool_bytes(member->base.dev.worker->cache.pool, entry->buf);
     for (uint32_t i = 0; i < words; i++) {
@@ -240,9 +248,9 @@ static void member_advance(struct traffic_member *member, uint64_t at_ps, uint64
 }
 
 /*
- * Return when the program has taken a segment of operation @op that has been in memory since
- * @at_ps. It first posts all segments of the operation, and then takes the results one after the
- * other.
+ * Return when the program has processed a segment of operation @op that has been in memory since
+ * @at_ps. The program first posts all segments of the operation, and then processes the results one
+ * after the other.
  */
 static uint64_t member_take(struct traffic_member *member, uint64_t op, uint64_t at_ps)
 {
@@ -259,7 +267,7 @@ static uint64_t member_take(struct traffic_member *member, uint64_t op, uint64_t
     return traffic_member_awake(member, at_ps);
 }
 
-/* Process a segment. The program takes it at a time when it has the core (struct traffic_noise). */
+/* Process a segment. Noise (struct traffic_noise) may delay the program. */
 static inline void member_deliver(void *context, const struct emu_entry *entry)
 {
     struct traffic_member *member = context;
@@ -392,8 +400,8 @@ uint32_t traffic_coll_unfinished(const struct traffic_coll *all)
 int traffic_coll_check(const struct traffic_coll *all, char *error, size_t error_bytes)
 {
     static const char *const what[] = {
-        [WRONG_SEGMENT] = "a segment that is not the next one of its group's stream",
-        [WRONG_RESULT] = "a wrong result",
+        [WRONG_SEGMENT] = "it received a segment that is not the next one of its group's stream",
+        [WRONG_RESULT] = "the result is wrong",
         [NO_BUFFER] = "no buffer was free for a payload",
     };
 
@@ -436,7 +444,10 @@ static int member_create(void *ctx, uint32_t n, struct emu_worker *worker, struc
     return member->worker ? 0 : -ENOMEM;
 }
 
-/* Assign the first groups * members nodes, in order or shuffled, to groups. */
+/*
+ * Assign nodes to groups: the first plan.groups * plan.members nodes of all nodes, which are
+ * shuffled before if plan.at_random is set.
+ */
 static int choose_members(struct traffic_coll *all)
 {
     const struct traffic_coll_plan *plan = &all->plan;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coll.h - nodes that take part in reductions and barriers, in simulated time (clock virtual). The
- * payload is real and every result is checked.
+ * coll.h - nodes that take part in reductions and barriers, in simulated time (clock virtual).
+ * Segments carry real data, and every result is checked.
  *
- * Every member of a group takes part in every operation of the group; it may begin late, by a
- * random skew. The segments of an operation take the next sequence numbers of the group's stream
- * (emu/packet/seg.h). Unlike the adapter library, a member uses no tokens to limit how far it runs
- * ahead. It sends number s when it knows that number s - EMU_WINDOW is complete. It knows this from
- * its own results or, in a reduction, from the root's, which the driver announces to all.
+ * Every member of a group takes part in every operation of the group. It may begin late, by a
+ * random delay (the skew). The segments of an operation get the next sequence numbers of the
+ * group's stream (emu/packet/seg.h). Unlike the adapter library, a member uses no tokens to limit
+ * how far it runs ahead. It sends the segment with number s when it knows that number s -
+ * EMU_WINDOW is complete. A member knows this because it has the result. In a reduction only the
+ * root has results, so the driver announces to all members how many results the root has.
  */
 #ifndef APPS_TRAFFIC_WORKLOAD_COLL_H
 #define APPS_TRAFFIC_WORKLOAD_COLL_H
@@ -24,11 +25,11 @@
 /*
  * Noise: the operating system of a node periodically takes the core away from the program.
  *
- * In every period the operating system has the core for length_ps. The phase of each node is drawn
- * from the seed. Without the core, the program neither posts operations nor takes results; adapters
- * and switches continue.
- * Source: Petrini, Kerbyson, Pakin, "The case of the missing supercomputer performance", SC'03;
- * Hoefler, Schneider, Lumsdaine, "Characterizing the influence of system noise", SC'10.
+ * In every period the operating system uses the core for length_ps. At time 0 each node is at a
+ * random point of its period, which is drawn from the seed. While the program does not have the
+ * core, it neither posts operations nor processes results. Adapters and switches continue. Source:
+ * Petrini, Kerbyson, Pakin, "The case of the missing supercomputer performance", SC'03; Hoefler,
+ * Schneider, Lumsdaine, "Characterizing the influence of system noise", SC'10.
  */
 struct traffic_noise {
     uint64_t period_ps;
@@ -44,7 +45,10 @@ static inline uint64_t traffic_noise_phase(const struct traffic_noise *noise, ui
     return (uint64_t)((unsigned __int128)noise->period_ps * draw >> 64);
 }
 
-/** traffic_noise_after - return the first time from @at_ps on when the program runs. Pure. */
+/**
+ * traffic_noise_after - return the earliest time, not before @at_ps, at which the program runs.
+ * Pure.
+ */
 static inline uint64_t traffic_noise_after(const struct traffic_noise *noise, uint64_t phase_ps,
                                            uint64_t at_ps)
 {
@@ -71,23 +75,31 @@ struct traffic_coll_plan {
     enum traffic_collective what;
     enum traffic_by by;
     /*
-     * by messages: how many times as many members a round reaches, or the most children of a member
-     * of a tree; at most TRAFFIC_RADIX_MAX. 0: rounds of 2, or a binomial tree
+     * Collectives by messages. Dissemination: after each round, a contribution has reached `radix`
+     * times as many members as before; 0 means 2. Tree: the maximum number of children of a member;
+     * 0 means a binomial tree. At most TRAFFIC_RADIX_MAX.
      */
     uint32_t radix;
-    /* processes of a node: all but one give it their vectors and take the result; 0 means 1 */
+    /*
+     * number of processes at each node; 0 means 1. One of them is the member of the group: the
+     * others pass their vectors to it, and get the result from it
+     */
     uint32_t processes;
     struct traffic_noise noise; /* noise of all nodes */
     uint64_t bytes;             /* size of the vector, a multiple of 8; 0 for a barrier */
     uint64_t operations;        /* number of operations of each group */
-    /* time from post to post; 0: post when the last operation is complete */
+    /* time between two posts; 0: an operation is posted when the previous one is complete */
     uint64_t interval_ps;
-    /* maximum of the random delay of a member's post; <= interval_ps, unless interval_ps is 0 */
+    /* longest random delay of a member's post; at most interval_ps, unless that is 0 */
     uint64_t skew_ps;
     uint32_t groups;
     uint32_t members; /* members of each group; groups do not overlap */
-    bool at_random;   /* members are drawn; otherwise group g has the g-th block of nodes */
-    /* number of nodes to which the other nodes in no group write (storage.h); 0: none writes */
+    /* members are drawn at random; otherwise group g has the g-th block of nodes */
+    bool at_random;
+    /*
+     * number of servers. The other nodes that are in no group write to them (storage.h). 0: these
+     * nodes send nothing
+     */
     uint32_t servers;
     uint64_t seed;
 };
@@ -99,19 +111,20 @@ struct traffic_group {
     uint64_t sum;         /* sum of its members' weights (coll.c) */
     uint64_t posted;      /* number of operations posted */
     uint64_t done;        /* number of operations that are complete at all receivers */
-    uint64_t done_ps;     /* when the latest of these became complete */
+    uint64_t done_ps;     /* when the latest of the complete operations became complete */
     uint64_t post_ps;     /* time of the latest post, if there is no interval */
-    uint64_t announced;   /* reduction: number of the root's result segments that members know of */
+    /* reduction: number of result segments of the root that were announced to the members */
+    uint64_t announced;
     /*
-     * in a reduction, for each sequence number modulo EMU_WINDOW, when the members knew that it was
-     * complete. NULL: no reduction, or all operations fit into a window
+     * reduction: for each sequence number modulo EMU_WINDOW, when the members learned that it was
+     * complete. NULL: no reduction, or all operations together fit into a window
      */
     uint64_t *freed_ps;
 };
 
-/* Traffic of a file system beside the groups: workload/storage.h. */
+/* Traffic of a file system, at the nodes that are in no group: workload/storage.h. */
 struct traffic_storage {
-    const uint32_t *server; /* plan.servers node numbers */
+    const uint32_t *server; /* node numbers of the plan.servers servers */
     bool stopped;           /* the clients must stop writing; set by the driver */
 };
 
@@ -121,15 +134,19 @@ struct traffic_coll {
     uint32_t nodes;
     struct traffic_times times;
     uint64_t segments; /* number of segments of an operation */
-    bool windowed;     /* all operations together have more segments than a window */
-    uint32_t *at;      /* all node numbers; the groups have consecutive parts of it */
+    bool windowed;     /* all operations of a group together have more segments than a window */
+    uint32_t *at;      /* all node numbers; each group is a consecutive part of this array */
     struct traffic_storage storage;
     struct traffic_group *group;
     struct traffic_member **member; /* by node; NULL: on another host */
-    struct traffic_workers workers; /* in logs, src is the group, birth_ps the operation's number */
+    /* in logs: src is the group, and birth_ps is the number of the operation */
+    struct traffic_workers workers;
 };
 
-/** traffic_coll_init - call before fabric_start(). Free it even after an error. Errors: -ENOMEM. */
+/**
+ * traffic_coll_init - call before fabric_start(). Call traffic_coll_free() even after an error.
+ * Errors: -ENOMEM.
+ */
 int traffic_coll_init(struct traffic_coll *all, uint32_t nodes,
                       const struct traffic_coll_plan *plan);
 
@@ -137,21 +154,24 @@ int traffic_coll_init(struct traffic_coll *all, uint32_t nodes,
 void traffic_coll_free(struct traffic_coll *all);
 
 /**
- * traffic_coll_groups - make the groups in the fabric, and allocate logs for the completions of
- * @slice_ps, the time between two reads of the logs.
- * Errors: as fabric_group_create(), with one line in @error.
+ * traffic_coll_groups - make the groups in the fabric, and allocate logs of completed operations.
+ * @slice_ps: time between two reads of the logs. Errors: as fabric_group_create(), with one line in
+ * @error.
  */
 int traffic_coll_groups(struct traffic_coll *all, struct fabric *fabric, uint64_t slice_ps,
                         char *error, size_t error_bytes);
 
 /* --- for the driver, while the workers are stopped ---------------------------------- */
 
-/** traffic_coll_post - post an operation of group @g at @at_ps, after all events so far. */
+/**
+ * traffic_coll_post - post the next operation of group @g at @at_ps, which must be later than all
+ * events so far.
+ */
 void traffic_coll_post(struct traffic_coll *all, uint32_t g, uint64_t at_ps);
 
 /**
- * traffic_coll_roots - set @got, for each group, to the number of result segments that its root
- * has; 0 if the root is on another host.
+ * traffic_coll_roots - set @got[g], for each group g, to the number of result segments that its
+ * root has received; 0 if the root is on another host.
  */
 void traffic_coll_roots(const struct traffic_coll *all, uint64_t *got);
 

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * exchange.c - barriers and all-reduces by messages, as on networks without collectives.
+ * exchange.c - barriers and all-reduces by messages, as on networks that do not execute
+ * collectives.
  *
- * A program is a list of steps that a member executes in order: send a message, or wait for one.
- * A step takes the time of the processor that the profile has (host_send_ps, host_recv_ps,
- * host_word_ps); the adapters and the network take their usual time. A message carries a *slot*
- * number, which selects the step of the receiver that waits for it, and 32 bits of the sum in each
- * of its segments, whatever its length.
+ * A program is a list of steps that a member executes in order. A step sends a message, or waits
+ * for one. The profile says how long a step occupies the processor (host_send_ps, host_recv_ps,
+ * host_word_ps). The adapters and the network take their usual time. A message carries a *slot*
+ * number, which selects the step of the receiver that waits for it. Each of its segments also
+ * carries 32 bits of the sum, for any length of the message.
  *
- * Dissemination: in round r, rank i sends to rank i + K^r and waits for rank i - K^r, and likewise
- * for 2 K^r to (K - 1) K^r. K is the radix, usually 2. An all-reduce exchanges with the ranks that
- * differ in digit r to the base K instead (K = 2: recursive doubling).
- * Tree: messages go up a tree to the first member, and the result comes down again. The tree is
- * binomial, or each member has K children.
- * Source: Hensgen, Finkel, Manber, "Two algorithms for barrier synchronization", 1988; Thakur,
+ * Dissemination: K is the radix, usually 2. In round r of a barrier, rank i sends to the ranks i +
+ * d and waits for the ranks i - d, where d is K^r, 2 K^r, … (K - 1) K^r. In round r of an
+ * all-reduce, a rank exchanges messages with the ranks whose number to the base K differs from its
+ * own only in digit r (K = 2: recursive doubling). Tree: messages go up a tree to the first member,
+ * and the result comes down again. The tree is binomial, or each member has K children. Source:
+ * Hensgen, Finkel, Manber, "Two algorithms for barrier synchronization", 1988; Thakur,
  * Rabenseifner, Gropp, "Optimization of collective communication operations in MPICH", 2005.
  */
 #include <errno.h>
@@ -22,7 +23,7 @@
 #include "apps/traffic/workload/member.h"
 
 #define ROUNDS_MAX 32u
-#define SLOT_DOWN  ROUNDS_MAX /* the message down a tree */
+#define SLOT_DOWN  ROUNDS_MAX /* slot of the message that comes down a tree */
 #define SLOTS_MAX  256u       /* the header has 8 bits for the slot */
 
 enum step_what {
@@ -37,10 +38,10 @@ struct step {
     uint32_t slot;
 };
 
-/* A message of one operation. */
+/* A message of an operation at its receiver. */
 struct inbox {
-    uint64_t at_ps;    /* when its last segment was in memory */
-    uint64_t segments; /* how many of them have arrived */
+    uint64_t at_ps;    /* when its latest segment so far was in memory */
+    uint64_t segments; /* how many of its segments have arrived */
     uint32_t sum;
 };
 
@@ -49,12 +50,13 @@ struct traffic_exchange {
     uint32_t slots;
     uint32_t at;       /* the next step */
     bool begun;        /* member->op is being executed; otherwise the program waits to post it */
-    uint64_t sent;     /* segments sent of the current message; the processor has posted it */
+    uint64_t sent;     /* number of segments of the current message that were sent */
     bool posted;       /* the processor has posted the current message */
     uint64_t ready_ps; /* when the program reaches the next step */
     uint32_t sum;
     struct step *step;
-    struct inbox *inbox[2]; /* by operation % 2, because peers are at most one operation ahead */
+    /* by operation % 2 and slot; two are enough, because peers are at most one operation ahead */
+    struct inbox *inbox[2];
 };
 
 /* --- programs ----------------------------------------------------------------------- */
@@ -72,7 +74,10 @@ static uint32_t radix_of(const struct traffic_coll_plan *plan)
     return plan->radix ? plan->radix : 2;
 }
 
-/* Round r exchanges messages with radix - 1 ranks, or with fewer in the last round. */
+/*
+ * Plan the rounds of dissemination. In each round a rank exchanges messages with radix - 1 other
+ * ranks; in the last round there may be fewer.
+ */
 static void plan_rounds(struct traffic_member *member, uint32_t rank)
 {
     const struct traffic_coll_plan *plan = &member->all->plan;
@@ -111,7 +116,7 @@ static void plan_binomial(struct traffic_member *member, uint32_t rank)
             add_step(member, STEP_SEND, rank + (1u << r), SLOT_DOWN);
 }
 
-/* A tree in which the children of rank i are the ranks from radix * i + 1 on. */
+/* Plan a tree in which the children of rank i are the ranks radix * i + 1 to radix * i + radix. */
 static void plan_tree(struct traffic_member *member, uint32_t rank)
 {
     uint64_t radix = member->all->plan.radix, first = radix * rank + 1;
@@ -128,7 +133,10 @@ static void plan_tree(struct traffic_member *member, uint32_t rank)
         add_step(member, STEP_SEND, (uint32_t)child, SLOT_DOWN);
 }
 
-/* Return the slots of a program. It has at most two steps for each, and two more. */
+/*
+ * Return the number of slots of a program. A program has at most two steps for each slot, and two
+ * more.
+ */
 static uint32_t slots_of(const struct traffic_coll_plan *plan)
 {
     uint32_t slots = 0;
@@ -177,7 +185,10 @@ static bool sums(const struct traffic_member *member)
     return member->all->plan.what == TRAFFIC_ALLREDUCE;
 }
 
-/* Return the first time from ready_ps + @busy_ps on when the program has the core (coll.h). */
+/*
+ * Return the earliest time, not before ready_ps + @busy_ps, at which the program has the core
+ * (coll.h).
+ */
 static uint64_t ready_after(const struct traffic_member *member, uint64_t busy_ps)
 {
     return traffic_member_awake(member, member->exchange->ready_ps + busy_ps);
@@ -201,7 +212,10 @@ static void put_segment(struct traffic_member *member, const struct step *step, 
     traffic_depart(&member->base, &entry, depart_ps);
 }
 
-/* Begin the next operation when the node's processes have contributed. False: none was posted. */
+/*
+ * Begin the next operation, when the other processes of the node have contributed. Returns false if
+ * no operation was posted.
+ */
 static bool operation_begin(struct traffic_member *member)
 {
     struct traffic_exchange *ex = member->exchange;
@@ -234,7 +248,10 @@ static void operation_end(struct traffic_member *member)
     ex->begun = false;
 }
 
-/* Take the message of @step when the program has the core. Returns false if it has not arrived. */
+/*
+ * Receive the message of @step, when the program has the core. Returns false if the message has not
+ * arrived.
+ */
 static bool step_wait(struct traffic_member *member, const struct step *step)
 {
     struct traffic_exchange *ex = member->exchange;
@@ -253,8 +270,8 @@ static bool step_wait(struct traffic_member *member, const struct step *step)
 }
 
 /*
- * Send the segments of the message of @step that may leave by @until_ps. Returns the time of the
- * next segment; 0: the whole message has left.
+ * Post the message of @step, and send its segments that may leave by @until_ps. Returns when the
+ * next segment may leave; 0: the whole message has left.
  */
 static uint64_t step_send(struct traffic_member *member, const struct step *step, uint64_t until_ps)
 {

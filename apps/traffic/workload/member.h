@@ -29,19 +29,19 @@ struct traffic_member {
      */
     uint64_t op;
     uint64_t part;     /* next segment of `op` to send; for a client: segments sent */
-    uint64_t got_op;   /* operation being received */
+    uint64_t got_op;   /* number of the operation whose results are being received */
     uint64_t got_part; /* next segment of `got_op` to receive; for a server: segments received */
-    uint64_t got;      /* sequence numbers below this one were received */
+    uint64_t got;      /* the results of all sequence numbers below this one were received */
     /*
-     * for each sequence number modulo EMU_WINDOW, when its segment was in memory; 0: it has not
-     * arrived. NULL: segments arrive in order, because there are no link engines
+     * for each sequence number modulo EMU_WINDOW, when its segment was in memory; 0: the segment
+     * has not arrived. NULL: there are no link engines, so segments arrive in order
      */
     uint64_t *seen_ps;
-    uint64_t taken_ps; /* until when the program was busy with results that it took */
+    uint64_t taken_ps; /* until when the program was busy with the results that it has processed */
     uint64_t last_ps;  /* when the latest segment of `got_op` was in memory */
     /*
      * for each sequence number modulo EMU_WINDOW, when the member consumed its result. NULL: this
-     * is a reduction, or all operations fit into a window
+     * is a reduction, or all operations together fit into a window
      */
     uint64_t *freed_ps;
     uint64_t digest;
@@ -89,7 +89,7 @@ static inline uint32_t traffic_member_step(struct emu_dev *dev, uint64_t until_p
 /** traffic_member_post_ps - return when the member's program may post operation @op. Pure. */
 uint64_t traffic_member_post_ps(const struct traffic_member *member, uint64_t op);
 
-/** traffic_member_combine_ps - return how long a processor combines two whole vectors. Pure. */
+/** traffic_member_combine_ps - return how long a processor takes to combine two vectors. Pure. */
 static inline uint64_t traffic_member_combine_ps(const struct traffic_member *member)
 {
     const struct traffic_coll_plan *plan = &member->all->plan;
@@ -98,8 +98,8 @@ static inline uint64_t traffic_member_combine_ps(const struct traffic_member *me
 }
 
 /**
- * traffic_member_gather_ps - return how long a node's first process takes the contributions of the
- * others, one after the other, and combines them. Pure.
+ * traffic_member_gather_ps - return the time in which a node's first process gets and combines the
+ * contributions of the node's other processes, one after the other. Pure.
  */
 static inline uint64_t traffic_member_gather_ps(const struct traffic_member *member)
 {
@@ -110,8 +110,8 @@ static inline uint64_t traffic_member_gather_ps(const struct traffic_member *mem
 }
 
 /**
- * traffic_member_spread_ps - return how long the other processes of a node take the result, all at
- * the same time. Pure.
+ * traffic_member_spread_ps - return the time in which the other processes of a node get the result,
+ * all at the same time. Pure.
  */
 static inline uint64_t traffic_member_spread_ps(const struct traffic_member *member)
 {

@@ -8,40 +8,47 @@
 #include "emu/packet/packet.h"
 #include "emu/util/alloc.h"
 
-#define NODE_SLOTS     256u /* initial size of the table of incomplete messages of a node */
-#define SLICE_PS       UINT64_C(20000000) /* maximum between two calls of the driver: 20 us */
-#define PARTS_IN_SLICE 256 /* maximum segments per link in a slice, if there are tables or logs */
-/* limit of the mean gap; a drawn gap, at most 44 times the mean, fits 63 bits */
+#define NODE_SLOTS 256u /* initial size of a node's table of incomplete messages */
+/* 20 us: longest simulated time between two calls of the driver */
+#define SLICE_PS UINT64_C(20000000)
+/* maximum number of segments per link in a slice, if there are tables or logs */
+#define PARTS_IN_SLICE 256
+/*
+ * limit of the mean gap between births. A drawn gap is at most 44 times the mean, so it fits into
+ * 63 bits
+ */
 #define GAP_MOST_PS (UINT64_C(1) << 57)
 
 struct traffic_node {
     struct traffic_base base;
 
-    /* Sending: the message that is being sent or waits to be sent. */
+    /* For sending. The fields describe the message that is being sent or that is sent next. */
     alignas(EMU_LINE) struct traffic_nodes *all;
     struct traffic_random gaps;
     struct traffic_random picks;
     uint64_t birth_ps;
     uint64_t drawn; /* number of messages drawn so far, including this one */
     uint32_t dst;
-    uint32_t left; /* segments left to send of this copy; 0: the node never sends again */
+    /* number of segments of this copy that are left to send; 0: the node never sends again */
+    uint32_t left;
     uint32_t set;  /* multicast: its destination set */
     uint32_t copy; /* multicast by messages: position of this copy's receiver in the set */
     uint8_t kind;  /* enum emu_kind */
     uint8_t links;
     uint32_t node;
 
-    /* Receiving, and the times of the next events. */
+    /* For receiving, and the times of the next events. */
     alignas(EMU_LINE) uint64_t arrive_ps; /* next arrival; EMU_NEVER: unknown */
     uint64_t depart_ps;                   /* next departure; EMU_NEVER: unknown */
     uint64_t digest;
     struct traffic_worker *worker;
     struct traffic_pending pending; /* incomplete messages of more than one segment */
-    uint64_t awaited;               /* arrivals that its sent segments cause, one per receiver */
+    /* number of arrivals, at all receivers, of the segments that this node has sent */
+    uint64_t awaited;
     struct traffic_relay *relay; /* multicasts to forward; NULL: no node forwards any in this run */
     bool invalid;                /* a segment arrived that no source can have sent */
 
-    /* For the driver, which draws the times of birth again to count messages. */
+    /* For the driver: it draws the times of birth a second time, to count messages. */
     struct traffic_random counted_gaps;
     uint64_t counted_birth_ps; /* birth of the next message to count */
     uint64_t counted;          /* messages counted so far */
@@ -112,7 +119,7 @@ static void draw_message(struct traffic_node *node)
     }
 }
 
-/* A copy has left: prepare the next copy or, after the last copy, the next message. */
+/* Prepare the next copy of the message or, after its last copy, the next message. */
 static void next_copy(struct traffic_node *node)
 {
     const struct traffic_plan *plan = &node->all->plan;
@@ -150,8 +157,9 @@ static void put_segment(struct traffic_node *node, uint64_t birth_ps, uint32_t d
 }
 
 /*
- * Return whether the node sends a relayed copy next, rather than its own message. It finishes the
- * one that it has begun; otherwise it sends the one that was ready first.
+ * Return whether the node sends a segment of a relayed copy next, and not of its own message (@own:
+ * there is one). The node first finishes the copy or message that it has begun. If it has begun
+ * none, it sends the one that was ready first.
  */
 static bool relay_is_next(const struct traffic_node *node, const struct traffic_relay_item *item,
                           bool own)
@@ -164,7 +172,7 @@ static bool relay_is_next(const struct traffic_node *node, const struct traffic_
            (node->left == segments && item->ready_ps <= node->birth_ps);
 }
 
-/* Advance to the next segment, copy or item, because a segment of the relay's @item has left. */
+/* Advance to the next segment, copy or item after a segment of the relay's @item has left. */
 static void relay_advance(struct traffic_node *node, struct traffic_relay_item *item)
 {
     const struct traffic_nodes *all = node->all;
@@ -186,7 +194,10 @@ static void node_abandon(struct traffic_node *node)
         node->relay->count = 0;
 }
 
-/* Send until @until_ps. Returns the time of the next departure; EMU_NEVER: unknown. */
+/*
+ * Send all segments that may leave by @until_ps. Returns the time of the next departure; EMU_NEVER:
+ * unknown.
+ */
 static uint64_t node_send(struct traffic_node *node, uint64_t until_ps)
 {
     const struct traffic_nodes *all = node->all;
@@ -298,9 +309,9 @@ static inline void node_deliver(void *context, const struct emu_entry *entry)
 }
 
 /*
- * arrive_ps and depart_ps are lower bounds of the next times, or EMU_NEVER if unknown. A signal for
- * data or a credit matters only while the time is unknown, so a credit for which the node does not
- * wait costs only two comparisons.
+ * arrive_ps and depart_ps are lower bounds of the times of the next arrival and departure, or
+ * EMU_NEVER if unknown. A signal for data or for a credit matters only while the corresponding time
+ * is unknown. So a credit for which the node does not wait costs only two comparisons.
  */
 static uint32_t node_step(struct emu_dev *dev, uint64_t until_ps)
 {
@@ -337,7 +348,10 @@ static uint64_t node_fetch(const struct emu_dev *dev, enum emu_fetch what, uint6
 
 /* --- creation ----------------------------------------------------------------------- */
 
-/* Start a source. With constant gaps, the first birth is at a random time of the first gap. */
+/*
+ * Start a source. With constant gaps, the first message is born at a random time within the first
+ * gap.
+ */
 static void source_begin(struct traffic_node *node)
 {
     const struct traffic_plan *plan = &node->all->plan;
@@ -347,7 +361,7 @@ static void source_begin(struct traffic_node *node)
     if (!plan->poisson) {
         uint64_t at = traffic_random_next(&node->gaps);
         node->birth_ps = (uint64_t)((unsigned __int128)node->all->gap_ps[node->links] * at >> 64);
-        node->birth_ps -= draw_gap(node, &node->gaps); /* draw_message() adds it again */
+        node->birth_ps -= draw_gap(node, &node->gaps); /* draw_message() adds this gap again */
     }
     node->counted_gaps = node->gaps;
     node->counted_birth_ps = node->birth_ps + draw_gap(node, &node->counted_gaps);
@@ -452,8 +466,9 @@ void traffic_nodes_free(struct traffic_nodes *all)
 }
 
 /*
- * Return the maximum number of segments that can arrive at a node within a slice. A link engine
- * delivers a packet as a whole, so its first segments may have arrived at the engine earlier.
+ * Return the maximum number of segments that can arrive at a node within a slice. With link engines
+ * it also covers segments that arrived at the engine before the slice, because an engine delivers a
+ * packet as a whole.
  */
 static uint32_t arrivals_most(const struct traffic_nodes *all)
 {
@@ -534,7 +549,7 @@ void traffic_nodes_stop(struct traffic_nodes *all, uint64_t stop_ps, uint64_t no
         if (!stop_ps && node->birth_ps >= before_ps)
             node->left = 0; /* this node has already stopped */
         if (node->depart_ps == EMU_NEVER || node->depart_ps <= now_ps)
-            continue;                 /* it waits for a credit, or its step is already due */
+            continue;                 /* the node waits for a credit, or its step is already due */
         node->depart_ps = now_ps + 1; /* node_send() determines the new time */
         emu_dev_wake(&node->base.dev, now_ps + 1);
     }

@@ -27,19 +27,21 @@ struct traffic_node;
 struct traffic_plan {
     const struct emu_profile *profile;
     const struct traffic_pattern *pattern;
-    const struct traffic_sets *sets; /* TRAFFIC_MULTICAST: destination sets; otherwise NULL */
-    const uint8_t *links;            /* by node: links of a sender; 0: it sends nothing */
-    uint32_t links_most;             /* maximum number of links of a node */
+    const struct traffic_sets *sets; /* TRAFFIC_MULTICAST: the destination sets; otherwise NULL */
+    /* by node: number of its links if it sends; 0: it sends nothing */
+    const uint8_t *links;
+    uint32_t links_most; /* maximum number of links of a node */
     uint64_t seed;
     uint64_t bytes;  /* payload of a message */
     uint64_t gap_ps; /* mean time between births at a source with one link */
     struct traffic_phase phase;
-    uint64_t window_ps; /* for the series of delivered bytes; 0: no series */
-    uint32_t windows;   /* number of windows, which begin at the start of the run */
+    uint64_t window_ps; /* length of a window in the series of delivered bytes; 0: no series */
+    uint32_t windows;   /* number of these windows; the first one begins with the run */
     bool poisson;       /* exponential gaps; otherwise constant gaps */
-    bool hardware;      /* switches copy multicasts; otherwise unicast messages in a tree */
-    uint32_t arity;     /* arity of that tree, see traffic_tree_next() */
-    bool completions;   /* log every delivery, for the completion times of multicasts */
+    /* switches copy multicasts; otherwise nodes forward unicast messages in a tree */
+    bool hardware;
+    uint32_t arity;   /* arity of that tree, see traffic_tree_next() */
+    bool completions; /* log every delivery, for the completion times of multicasts */
 };
 
 struct traffic_nodes {
@@ -47,9 +49,10 @@ struct traffic_nodes {
     struct traffic_plan plan;
     struct traffic_exp exp;
     uint64_t stop_ps;  /* messages born then or later are not sent; 0: no message is sent */
-    uint64_t slice_ps; /* maximum time between two calls of the driver */
-    uint64_t gap_ps[TOPO_NODE_LINKS_MAX + 1]; /* mean gap of a source, by its number of links */
-    uint64_t message_wire_ps;                 /* wire time of a message, headers included */
+    uint64_t slice_ps; /* longest simulated time between two calls of the driver */
+    /* mean time between births at a source, by its number of links */
+    uint64_t gap_ps[TOPO_NODE_LINKS_MAX + 1];
+    uint64_t message_wire_ps;  /* wire time of a message, headers included */
     uint64_t message_stats_ps; /* wire time as the statistics count it, see traffic_wire_ps() */
     struct traffic_times times;
     uint64_t *share; /* by fanout: 2^32 / fanout, the weight of a copy */
@@ -86,19 +89,23 @@ void traffic_nodes_measure(struct traffic_nodes *all, const struct traffic_phase
 int traffic_nodes_reserve(struct traffic_nodes *all);
 
 /**
- * traffic_nodes_stop - do not send messages born at @stop_ps or later; 0: send no message at all,
- * and abandon the waiting messages. @now_ps: all events up to this time have happened.
+ * traffic_nodes_stop - do not send messages that are born at @stop_ps or later. If @stop_ps is 0,
+ * send no further message, and abandon the waiting messages. @now_ps: all events up to this time
+ * have happened.
  */
 void traffic_nodes_stop(struct traffic_nodes *all, uint64_t stop_ps, uint64_t now_ps);
 
 /* Counts of the messages of all sources, up to a time. */
 struct traffic_counts {
     uint64_t born;
-    int64_t waiting;  /* messages not sent yet, except those in the delay of the adapter */
+    int64_t waiting;  /* messages not sent yet, without those that the adapter delays */
     uint64_t relayed; /* copies that nodes have still to forward, each weighted by 2^32 / fanout */
 };
 
-/** traffic_nodes_count - count messages up to @now_ps, which must not decrease between calls. */
+/**
+ * traffic_nodes_count - count the messages born up to @now_ps. @now_ps must not decrease between
+ * calls.
+ */
 struct traffic_counts traffic_nodes_count(struct traffic_nodes *all, uint64_t now_ps);
 
 /** traffic_nodes_digests - set @by_node to the digests of all deliveries so far. */
@@ -107,7 +114,10 @@ void traffic_nodes_digests(const struct traffic_nodes *all, uint64_t *by_node);
 /* Segments at the nodes so far. */
 struct traffic_segments {
     uint64_t sent;
-    /* arrivals that sent segments must cause: one each, or one per receiver of a multicast */
+    /*
+     * number of arrivals that the sent segments must cause: one per segment or, for a multicast,
+     * one per receiver
+     */
     uint64_t awaited;
     uint64_t received;
 };

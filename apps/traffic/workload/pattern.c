@@ -2,7 +2,7 @@
 /*
  * pattern.c - parses --pattern into a table of destinations, or into a rule that chooses them.
  * Source: output-queued routers §4 (uniform, transpose, bit reversal, complement);
- * the others are customary in studies of interconnects.
+ * the others are common in studies of interconnects.
  */
 #include "apps/traffic/workload/pattern.h"
 
@@ -16,7 +16,7 @@
 #include "emu/util/slurp.h"
 
 #define HOT_SHARE_DEFAULT (QUANTITY_SHARE_ONE / 10)
-#define LINE_BYTES        4096 /* longest line of a file */
+#define LINE_BYTES        4096 /* buffer for a line of a file */
 #define FILE_BYTES_MAX    (128u << 20)
 
 /* Return the fixed destination of @node. @bits: number of address bits. */
@@ -43,7 +43,7 @@ static uint32_t to_complement(uint32_t node, uint32_t nodes, unsigned bits)
     return nodes - 1 - node;
 }
 
-/* Each node sends just less than half of the way around the ring. */
+/* If the nodes form a ring, each node sends almost half of the way around it. */
 static uint32_t to_tornado(uint32_t node, uint32_t nodes, unsigned bits)
 {
     (void)bits;
@@ -126,7 +126,7 @@ static int fixed(struct traffic_pattern *pattern, size_t which, char *error, siz
 
 /* --- permutation -------------------------------------------------------------------- */
 
-/* Parse ":NUMBER", which may be missing. */
+/* Parse the optional ":NUMBER" of a permutation. */
 static int permutation(struct traffic_pattern *pattern, const char *text, char *error,
                        size_t error_bytes)
 {
@@ -137,8 +137,8 @@ static int permutation(struct traffic_pattern *pattern, const char *text, char *
         number = strtoul(text + 1, &end, 10);
     if (*end || number < 1 || number > UINT32_MAX) {
         snprintf(error, error_bytes,
-                 "'permutation%.60s': it must be permutation:NUMBER with a number of 1 or more, "
-                 "which selects one of the seed's permutations",
+                 "'permutation%.60s': it must be permutation:NUMBER; the NUMBER, 1 or more, "
+                 "selects one of the seed's permutations",
                  text);
         return -EINVAL;
     }
@@ -166,7 +166,7 @@ int traffic_pattern_draw(struct traffic_pattern *ret, const struct traffic_patte
     for (uint32_t n = 0; n < pattern->nodes; n++)
         to[n] = n;
     traffic_random_init(&random, seed, pattern->number, TRAFFIC_STREAM_PERMUTATION);
-    do /* about one permutation in e (of 2 nodes, one in 2) has no node that sends to itself */
+    do /* about 1 permutation in 2.7 (of 2 nodes: 1 in 2) has no node that sends to itself */
         traffic_shuffle(&random, to, pattern->nodes);
     while (sends_to_itself(to, pattern->nodes));
     *ret = *pattern;
@@ -178,8 +178,8 @@ int traffic_pattern_draw(struct traffic_pattern *ret, const struct traffic_patte
 /* --- hotspot ------------------------------------------------------------------------ */
 
 /*
- * Parse "NODE:FRACTION" or "NODE". A node's name may contain colons, so a text that is a name as a
- * whole has no fraction, and otherwise the fraction follows the last colon.
+ * Parse "NODE:FRACTION" or "NODE". A node's name may contain colons. So if the whole text is the
+ * name of a node, there is no fraction; otherwise the fraction follows the last colon.
  */
 static int hotspot(struct traffic_pattern *pattern, const struct topo_graph *graph,
                    const char *text, char *error, size_t error_bytes)
@@ -223,7 +223,7 @@ struct table_file {
     unsigned line;
     uint32_t rows;    /* number of lines with destinations so far */
     unsigned numbers; /* numbers per line: 1 (destination) or 2 (source, destination) */
-    uint32_t *owner;  /* by destination: the line that has it; 0: none */
+    uint32_t *owner;  /* by destination: the line of the file in which it is; 0: none */
     char *error;
     size_t error_bytes;
 };
@@ -263,11 +263,12 @@ static int file_line(struct traffic_pattern *pattern, struct table_file *file, c
 
     file->line++;
     if (cut)
-        return file_wrong(file, "it is too long");
+        return file_wrong(file, "the line is too long");
     text[strcspn(text, "#\r\n")] = '\0';
     for (char *word = strtok_r(text, " \t", &rest); word; word = strtok_r(NULL, " \t", &rest)) {
         if (count == 2)
-            return file_wrong(file, "it must be a destination, or a source and a destination");
+            return file_wrong(file,
+                              "a line must have a destination, or a source and a destination");
         words[count++] = word;
     }
     if (count == 0)
@@ -282,7 +283,7 @@ static int file_line(struct traffic_pattern *pattern, struct table_file *file, c
     if (count == 2)
         return file_pair(pattern, file, node[0], node[1]);
     if (row >= pattern->nodes)
-        return file_wrong(file, "there are more destinations than nodes");
+        return file_wrong(file, "the file has more destinations than the network has nodes");
     return file_pair(pattern, file, row, node[0]);
 }
 
@@ -351,7 +352,7 @@ static int unknown(const char *text, char *error, size_t error_bytes)
         "uniform, transpose, reversal, complement, tornado, neighbour, permutation:NUMBER, "
         "alltoall, hotspot:NODE:FRACTION, file:PATH, multicast, md, reduce, barrier, allreduce";
 
-    snprintf(error, error_bytes, "no pattern '%.60s'; there are %s%s", text, names,
+    snprintf(error, error_bytes, "there is no pattern '%.60s'; the patterns are %s%s", text, names,
              nearest_in(text, names).text);
     return -EINVAL;
 }

@@ -10,13 +10,13 @@
 #include "apps/traffic/workload/random.h"
 #include "topo/topo.h"
 
-#define TRAFFIC_NOBODY UINT32_MAX /* a destination: the node sends nothing */
+#define TRAFFIC_NOBODY UINT32_MAX /* instead of a destination: the node sends nothing */
 
 enum traffic_kind {
-    TRAFFIC_FIXED,       /* each node to one other node, by to[] */
-    TRAFFIC_PERMUTATION, /* each node to one other node, drawn by traffic_pattern_draw() */
+    TRAFFIC_FIXED,       /* each node sends to one other node, which is in to[] */
+    TRAFFIC_PERMUTATION, /* the same with random destinations, see traffic_pattern_draw() */
     TRAFFIC_UNIFORM,     /* to a random other node */
-    TRAFFIC_HOTSPOT,     /* a fraction to one node, the rest to random other nodes */
+    TRAFFIC_HOTSPOT,     /* a fraction of messages to one node, the rest to random other nodes */
     TRAFFIC_ALLTOALL,    /* round robin to all other nodes, beginning with the sender's successor */
     TRAFFIC_MULTICAST,   /* to destination sets: workload/sets.h */
     TRAFFIC_COLLECTIVE   /* reductions and barriers: workload/coll.h */
@@ -29,10 +29,12 @@ struct traffic_pattern {
     enum traffic_collective collective;
     bool md; /* TRAFFIC_MULTICAST: with the parameters of the molecular-dynamics benchmark */
     uint32_t nodes;
-    uint32_t *to;    /* TRAFFIC_FIXED: by node; TRAFFIC_NOBODY: sends nothing */
+    /* TRAFFIC_FIXED: destination, by node; TRAFFIC_NOBODY: the node sends nothing */
+    uint32_t *to;
     uint32_t number; /* TRAFFIC_PERMUTATION: selects one of the seed's permutations */
     uint32_t hot;    /* TRAFFIC_HOTSPOT: the hot node */
-    uint32_t share;  /* TRAFFIC_HOTSPOT: fraction of traffic to it, in units of 2^-32 */
+    /* TRAFFIC_HOTSPOT: fraction of the messages to the hot node, in units of 2^-32 */
+    uint32_t share;
 };
 
 /**
@@ -63,7 +65,10 @@ static inline uint32_t traffic_other(struct traffic_random *random, uint32_t nod
     return node + (node >= self);
 }
 
-/** traffic_hot_or_other - draw the hot node, with its probability, or any node except @self. */
+/**
+ * traffic_hot_or_other - draw a destination: with probability pattern->share the hot node,
+ * otherwise any node except @self.
+ */
 static inline uint32_t traffic_hot_or_other(const struct traffic_pattern *pattern,
                                             struct traffic_random *random, uint32_t self)
 {

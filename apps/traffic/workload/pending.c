@@ -26,7 +26,9 @@ static struct traffic_slot *find(struct traffic_pending *pending, uint32_t src, 
     return &pending->slot[at];
 }
 
-/* Free a slot. Move entries into the hole if searches would otherwise no longer find them. */
+/*
+ * Free a slot. If a search would then no longer find a later entry, move that entry into the slot.
+ */
 static void slot_free(struct traffic_pending *pending, struct traffic_slot *slot)
 {
     uint32_t hole = (uint32_t)(slot - pending->slot);

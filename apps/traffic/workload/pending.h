@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pending.h - tables of incomplete messages and operations, which arrive in parts.
+ * pending.h - tables of messages and operations that arrive in parts and are still incomplete.
  *
- * A node has a table of messages of more than one segment. The driver has a table of multicasts or
- * operations, whose parts reach different nodes. Workers write the parts for the driver's table to
- * logs, which the driver reads while the workers are stopped. Tables and logs grow only while the
- * workers are stopped, so that a step allocates no memory.
+ * A node has a table of the messages that consist of several segments. The driver has a table of
+ * multicasts or of operations; each of their parts is the arrival at one node. Workers write these
+ * parts to logs, which the driver reads while the workers are stopped. Tables and logs grow only
+ * while the workers are stopped, so that a step allocates no memory.
  */
 #ifndef APPS_TRAFFIC_WORKLOAD_PENDING_H
 #define APPS_TRAFFIC_WORKLOAD_PENDING_H
@@ -39,7 +39,7 @@ struct traffic_pending {
 };
 
 /**
- * traffic_pending_reserve - grow the table for @more new messages, and limit it to @most messages.
+ * traffic_pending_reserve - grow the table for @more new messages, but not beyond @most messages.
  * Thread: the table's owner, or the driver while the workers are stopped. Errors: -ENOMEM; only the
  * limit has changed.
  */
@@ -54,7 +54,7 @@ bool traffic_pending_arrive(struct traffic_pending *pending, const struct traffi
 
 void traffic_pending_release(struct traffic_pending *pending);
 
-/* Parts from the nodes of one worker for the driver. */
+/* The parts that the nodes of one worker have logged for the driver. */
 struct traffic_log {
     struct traffic_part *part;
     uint32_t count;

@@ -9,7 +9,10 @@
 #define WARMUP_LEAST_PS  UINT64_C(20000000)  /* 20 us */
 #define MEASURE_LEAST_PS UINT64_C(200000000) /* 200 us */
 #define MESSAGES_LEAST   20000
-/* Least |1 - load| in the formula of the relaxation time, which is infinite at load 1. */
+/*
+ * The relaxation time would be infinite at load 1. So its formula uses at least this value for |1 -
+ * load|.
+ */
 #define MARGIN_LEAST 0.02 /* for loads below 1 */
 #define MARGIN_ABOVE 0.05 /* for loads from 1 on, which have no true relaxation time */
 #define RELAX_TIMES  20   /* relaxation times in a measurement */
@@ -41,7 +44,7 @@ static bool above_zero(const double *value, uint32_t from)
 {
     double part[TRAFFIC_BATCHES];
 
-    /* repeat these batches, so that there are TRAFFIC_BATCHES values */
+    /* repeat each of these batches, so that there are TRAFFIC_BATCHES values */
     for (uint32_t i = 0; i < TRAFFIC_BATCHES; i++)
         part[i] = value[from + i * (TRAFFIC_BATCHES - from) / TRAFFIC_BATCHES];
     struct traffic_mean mean = traffic_mean_of(part);
@@ -60,12 +63,14 @@ bool traffic_saturated(const double *offered, const double *accepted, const doub
            above_zero(growth, TRAFFIC_BATCHES / 2);
 }
 
-#define ALIKE  0.5   /* highest correlation of neighbouring batches of a steady run */
+#define ALIKE  0.5   /* in a steady run, neighbouring batches have at most this correlation */
 #define DRIFT  3     /* a drift above this, in standard errors, is significant */
 #define MATTER 0.005 /* a drift above this, as a fraction of the latency, is relevant */
 #define THIRD  (TRAFFIC_BATCHES / 3)
 
-/* Return whether the means of the last and first third differ by more than DRIFT and MATTER. */
+/*
+ * Return whether the means of the first and last third differ by more than both DRIFT and MATTER.
+ */
 static bool drifts(const double *value)
 {
     double mean[3] = {0};

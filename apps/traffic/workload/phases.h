@@ -6,23 +6,27 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define TRAFFIC_PHASE_MOST_PS UINT64_C(20000000000) /* 20 ms: limit of automatic phases */
-#define TRAFFIC_LOAD_UNIT     1000000000u           /* a load of 1, the links' rate */
+/* 20 ms: limit of phases that are chosen automatically */
+#define TRAFFIC_PHASE_MOST_PS UINT64_C(20000000000)
+/* stands for load 1, which is the rate of the links */
+#define TRAFFIC_LOAD_UNIT 1000000000u
 
 /* Input to the choice of phases. */
 struct traffic_scale {
-    uint64_t load;       /* of a source: fraction of its links' rate, times TRAFFIC_LOAD_UNIT */
-    uint64_t longest_ps; /* latency without load over the longest route */
+    /* load of a source: fraction of the rate of its links, times TRAFFIC_LOAD_UNIT */
+    uint64_t load;
+    uint64_t longest_ps; /* latency of a message on the longest route without other traffic */
     uint64_t wire_ps;    /* wire time of a message */
-    uint64_t links;      /* links of all senders */
+    uint64_t links;      /* number of links of all senders */
 };
 
 /**
  * traffic_phases_choose - choose warm-up and measurement if the user has set neither. Pure.
  *
- * Warm-up: 20 us, 5 latencies without load, or the relaxation time of a queue at this load,
- * wire / (1 - load)^2, whichever is longest. Measurement: 200 us, 4 warm-ups, 20 relaxation times
- * (below load 1), or 20000 messages in all. Neither is longer than TRAFFIC_PHASE_MOST_PS.
+ * Warm-up: the longest of 20 us, 5 * longest_ps, and the relaxation time of a queue at this load,
+ * which is wire_ps / (1 - load)^2. Measurement: the longest of 200 us, 4 warm-ups, 20 relaxation
+ * times (only for loads below 1), and the time of 20000 messages in all. Neither is longer than
+ * TRAFFIC_PHASE_MOST_PS.
  */
 void traffic_phases_choose(uint64_t *warmup_ps, uint64_t *measure_ps,
                            const struct traffic_scale *scale);
@@ -32,9 +36,10 @@ void traffic_phases_choose(uint64_t *warmup_ps, uint64_t *measure_ps,
  * @offered, @accepted, @growth: by batch, as fractions of the link rate; growth is the increase of
  * messages waiting in the sources.
  *
- * The load is above saturation if three means exceed their confidence intervals: that of offered -
- * accepted, that of the growth, and that of the growth in the second half of the measurement. The
- * second half is tested, too, because queues may still fill when the measurement begins.
+ * The load is above saturation if three means exceed their confidence intervals: the mean of
+ * offered - accepted, the mean of the growth, and the mean of the growth in the second half of the
+ * measurement. The second half is tested, too, because queues may still fill when the measurement
+ * begins.
  */
 bool traffic_saturated(const double *offered, const double *accepted, const double *growth);
 

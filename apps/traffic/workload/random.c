@@ -2,7 +2,8 @@
 /* random.c - initializes streams, and computes the table of -ln. */
 #include "apps/traffic/workload/random.h"
 
-#define LOG_BITS 48                           /* binary digits of a logarithm */
+/* logarithms are computed with this many binary digits after the point */
+#define LOG_BITS 48
 #define LN2_2_64 UINT64_C(0xb17217f7d1cf79ac) /* ln 2 * 2^64 */
 
 void traffic_random_init(struct traffic_random *random, uint64_t seed, uint64_t node,

@@ -2,9 +2,9 @@
 /*
  * random.h - random numbers for synthetic traffic. They are the same on any host.
  *
- * A *stream* is a sequence of random numbers. Each node has one for each purpose, so that draws of
- * one node do not affect another node. A copy of a stream replays it. Exponential gaps are computed
- * with integers alone, without libm, so that no rounding depends on the host.
+ * A *stream* is a sequence of random numbers. Each node has a stream for each purpose, so that
+ * draws of one node do not affect another node. A copy of a stream replays it. Exponential gaps are
+ * computed with integers alone, without libm, so that no rounding depends on the host.
  */
 #ifndef APPS_TRAFFIC_WORKLOAD_RANDOM_H
 #define APPS_TRAFFIC_WORKLOAD_RANDOM_H
@@ -18,7 +18,7 @@ enum traffic_stream {
     TRAFFIC_STREAM_GAPS,       /* times between messages */
     TRAFFIC_STREAM_PICKS,      /* destinations */
     TRAFFIC_STREAM_SETS,       /* destination sets, drawn once */
-    TRAFFIC_STREAM_SOURCES,    /* which nodes send; a single stream for the fabric */
+    TRAFFIC_STREAM_SOURCES,    /* the nodes that send; a single stream for the fabric */
     TRAFFIC_STREAM_GROUPS,     /* members of groups; a single stream for the fabric */
     TRAFFIC_STREAM_PERMUTATION /* destinations; a stream for each permutation */
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * relay.h - multicasts that nodes execute without the switches: each node that has the message
- * sends copies of it to other nodes. This file has the tree of the copies, and a node's queue of
- * messages to forward.
+ * relay.h - multicasts that nodes execute without the help of switches: each node that has the
+ * message sends copies of it to other nodes. This file contains the tree along which copies are
+ * sent, and a node's queue of messages to forward.
  *
  * Each node of a destination set has a *position* in the tree: the source has 0, and the
  * destinations have 1, 2, ... in the order of the set. A node that has received the whole message
@@ -22,8 +22,8 @@
 
 /**
  * traffic_tree_next - return the child of @position that follows @child, or the first child if
- * @child is 0; 0: there is no further child. @arity: number of children of a position, or
- * TRAFFIC_TREE_*. @last: the last position. Pure.
+ * @child is 0. Returns 0 if there is no further child. @arity: maximum number of children of a
+ * position, or TRAFFIC_TREE_*. @last: the last position of the tree. Pure.
  *
  * In a binomial tree, step i doubles the number of nodes with the message, from 2^i to 2^(i+1).
  */
@@ -47,7 +47,7 @@ static inline uint32_t traffic_tree_next(uint32_t arity, uint32_t position, uint
 /* A message that a node forwards. */
 struct traffic_relay_item {
     uint64_t birth_ps;
-    uint64_t ready_ps; /* when its last segment had arrived */
+    uint64_t ready_ps; /* when its last segment arrived */
     uint32_t set;
     uint32_t position; /* position of this node in the tree */
     uint32_t child;    /* position of the next receiver */
@@ -59,9 +59,11 @@ struct traffic_relay {
     uint32_t mask;
     uint32_t at; /* index of the first item */
     uint32_t count;
-    uint32_t left; /* segments left to send of the first item's current copy */
-    /* sum, over all copies left to send, of 2^32 / (number of destinations of the message), so that
-       2^32 stands for one multicast */
+    uint32_t left; /* number of segments of the first item's current copy that are left to send */
+    /*
+     * copies that are left to send. Each adds 2^32 / (number of destinations of its message), so
+     * 2^32 stands for a whole multicast
+     */
     uint64_t waiting;
     bool full; /* an item was lost because there was no space */
 };
@@ -85,7 +87,10 @@ static inline void traffic_relay_skip(struct traffic_relay *relay)
     relay->count--;
 }
 
-/** traffic_relay_reserve - grow for @more items, with the workers stopped. Errors: -ENOMEM. */
+/**
+ * traffic_relay_reserve - make room for @more items. Call it while the workers are stopped. Errors:
+ * -ENOMEM.
+ */
 static inline int traffic_relay_reserve(struct traffic_relay *relay, uint32_t more)
 {
     uint64_t wanted = (uint64_t)relay->count + more;

@@ -44,7 +44,7 @@ void traffic_sources_choose(const struct traffic_sources *sources, uint64_t seed
     memset(sends, 0, nodes * sizeof sends[0]);
     for (uint32_t i = 0; i < left && sources->spread != TRAFFIC_SPREAD_RANDOM; i++)
         sends[sources->spread == TRAFFIC_SPREAD_FIRST ? i : (uint64_t)i * nodes / left] = true;
-    /* Random: take each node with the probability (sources left to choose) / (nodes left). */
+    /* Random spread: choose each node with probability (sources left to choose) / (nodes left). */
     for (uint32_t n = 0; n < nodes && sources->spread == TRAFFIC_SPREAD_RANDOM; n++) {
         sends[n] = traffic_random_below(&random, nodes - n) < left;
         left -= sends[n];
@@ -57,8 +57,9 @@ struct draw {
     const struct traffic_sets_config *config;
     struct traffic_exp exp;
     struct traffic_random random;
-    uint64_t skip; /* binomial law with probability p: -ln(1 - p), in units of 2^-32 */
-    /* by node number (minus 1 above the source): whether the node is in the set */
+    /* binomial law, where p is a node's probability: -ln(1 - p), in units of 2^-32 */
+    uint64_t skip;
+    /* by node: whether it is in the set. Nodes above the source have index node - 1 */
     bool *taken;
 };
 
@@ -72,8 +73,9 @@ static uint32_t round_at_random(struct draw *draw, double value)
 }
 
 /*
- * Draw from the binomial distribution without 0. The distances between chosen nodes have a
- * geometric distribution, so draw distances and count how many fit.
+ * Draw a size of a set from the binomial distribution; draw again if it is 0. The distances between
+ * the chosen nodes have a geometric distribution. So draw distances, and count how many of them fit
+ * into the number of nodes.
  */
 static uint32_t binomial(struct draw *draw)
 {
@@ -111,7 +113,7 @@ static uint32_t fanout(struct draw *draw)
     return round_at_random(draw, mean);
 }
 
-/* Return (1 - p)^n. Squaring instead of libm gives the same bits on any host. */
+/* Return (1 - p)^n, by repeated squaring, which gives the same bits on any host, unlike libm. */
 static double none_of(double p, uint32_t n)
 {
     double power = 1, base = 1 - p;
@@ -124,7 +126,10 @@ static double none_of(double p, uint32_t n)
     return power;
 }
 
-/* Find by bisection the probability of a node with which non-empty sets have the wanted mean. */
+/*
+ * Find by bisection the probability with which each node must be chosen, so that the sets that are
+ * not empty have the wanted mean size.
+ */
 static void binomial_begin(struct draw *draw)
 {
     uint32_t others = draw->config->nodes - 1;
@@ -163,7 +168,10 @@ static void members(struct draw *draw, uint32_t source, uint32_t *member, uint32
     traffic_shuffle(&draw->random, member, count);
 }
 
-/* Draw all fanouts first, because member[] needs their sum, and then the members. */
+/*
+ * First draw the sizes of all sets, because the size of member[] is their sum. Then draw the
+ * members.
+ */
 static int draw_all(struct traffic_sets *sets, struct draw *draw)
 {
     uint32_t set = 0;
@@ -201,7 +209,8 @@ static int check(const struct traffic_sets_config *config, char *error, size_t e
 
     if (config->fanout >= 1 && config->fanout <= most)
         return 0;
-    snprintf(error, error_bytes, "a mean fanout of %g: with %u nodes%s it must be from 1 to %g",
+    snprintf(error, error_bytes,
+             "a mean fanout of %g is impossible: with %u nodes%s it must be from 1 to %g",
              config->fanout, config->nodes, uniform ? " and the uniform law" : "", most);
     return -EINVAL;
 }

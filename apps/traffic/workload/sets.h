@@ -44,7 +44,8 @@ struct traffic_sets_config {
     const bool *sends; /* by node */
     double fanout;     /* mean number of destinations of a set */
     enum traffic_law law;
-    uint32_t per_source; /* sets that each source chooses from */
+    /* number of sets of each source, which chooses among them for each message */
+    uint32_t per_source;
     uint64_t seed;
 };
 
@@ -54,10 +55,10 @@ struct traffic_sets {
     uint32_t per_source;
     uint32_t count;   /* number of sets of all sources */
     uint32_t *source; /* by set: the node that sends to it */
-    /* by set: index of its first node in member[]; one more entry has the end */
+    /* by set: index of its first node in member[]; one more entry holds the end of the last set */
     uint32_t *first;
     uint32_t *member;    /* destinations of all sets, without the source, in random order */
-    uint32_t *group;     /* by set: its collective address, once it has one */
+    uint32_t *group;     /* by set: collective address of its group, when that exists */
     uint32_t fanout_max; /* number of destinations of the largest set */
 };
 

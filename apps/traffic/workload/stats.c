@@ -12,7 +12,8 @@
 #include <math.h>
 #include <string.h>
 
-#define STUDENT_T95 2.0452296 /* two-sided, TRAFFIC_BATCHES - 1 degrees of freedom */
+/* Student's t for two-sided 95 %, TRAFFIC_BATCHES - 1 degrees of freedom */
+#define STUDENT_T95 2.0452296
 _Static_assert(TRAFFIC_BATCHES == 30, "t is for 29 degrees of freedom");
 
 struct traffic_phase traffic_phase_of(uint64_t start_ps, uint64_t measure_ps)
@@ -78,8 +79,8 @@ uint64_t traffic_percentile(const struct traffic_stats *stats, double part)
 }
 
 /*
- * Batches have different numbers of messages, so the mean is a ratio of two sums. A batch's value
- * is the mean plus (its sum - its messages * mean) / (messages per batch).
+ * Batches have different numbers of messages, so the mean is a ratio of two sums. The value of a
+ * batch is mean + (sum of its latencies - its number of messages * mean) / (messages per batch).
  */
 double traffic_batch_latencies(const struct traffic_stats *stats, double *ret)
 {

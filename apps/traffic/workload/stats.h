@@ -15,13 +15,16 @@
 #define TRAFFIC_BATCHES 30 /* a measurement is divided into this many batches of equal length */
 
 /*
- * Histogram: below 256 ps a bucket for each value, above that 128 buckets for each power of two.
- * All values in a bucket are within 1/256 (0.39 %) of its middle.
+ * Histogram: below 256 ps there is a bucket for each value, and above that, 128 buckets for each
+ * power of two. All values in a bucket differ from its middle by at most 1/256 (0.39 %).
  */
 #define TRAFFIC_BUCKET_BITS 7
 #define TRAFFIC_BUCKETS     ((65u - TRAFFIC_BUCKET_BITS) << TRAFFIC_BUCKET_BITS)
 
-/* A measurement. Only messages born in this time and deliveries made in it count. */
+/*
+ * A measurement, which is a period of simulated time. Latencies count for messages born in it, and
+ * throughput counts the deliveries made in it.
+ */
 struct traffic_phase {
     uint64_t start_ps;
     uint64_t batch_ps;   /* length of a batch */
@@ -30,7 +33,7 @@ struct traffic_phase {
 };
 
 struct traffic_batch {
-    uint64_t messages;   /* messages born in the batch and delivered at any time */
+    uint64_t messages;   /* number of messages born in the batch and delivered at any time */
     uint64_t latency_ps; /* sum of the latencies of these messages */
     /* wire time of deliveries in the batch, in units of 2^-10 ps; each of n copies counts as 1/n */
     uint64_t share_ps;
@@ -39,7 +42,7 @@ struct traffic_batch {
 
 struct traffic_stats {
     struct traffic_phase phase;
-    uint64_t messages; /* messages born in the measurement and delivered */
+    uint64_t messages; /* number of messages born in the measurement and delivered at any time */
     uint64_t least_ps; /* least latency; UINT64_MAX: no messages */
     uint64_t most_ps;
     struct traffic_batch batch[TRAFFIC_BATCHES];
@@ -90,17 +93,21 @@ static inline void traffic_stats_record(struct traffic_stats *stats, uint64_t ag
     stats->bucket[traffic_bucket_of(latency_ps)]++;
 }
 
-/** traffic_stats_latency - add a message delivered at @at_ps, if it was born in the measurement. */
+/**
+ * traffic_stats_latency - add the latency of a message that was delivered at @at_ps, if it was born
+ * in the measurement.
+ */
 static inline void traffic_stats_latency(struct traffic_stats *stats, uint64_t birth_ps,
                                          uint64_t at_ps)
 {
-    uint64_t age_ps = birth_ps - stats->phase.start_ps; /* wraps if born before the start */
+    /* wraps if the message was born before the start */
+    uint64_t age_ps = birth_ps - stats->phase.start_ps;
 
     if (age_ps < stats->phase.measure_ps)
         traffic_stats_record(stats, age_ps, at_ps - birth_ps);
 }
 
-/** traffic_stats_wire - add a segment that arrived at @at_ps, which is in the measurement. */
+/** traffic_stats_wire - add a segment that arrived at @at_ps, a time in the measurement. */
 static inline void traffic_stats_wire(struct traffic_stats *stats, uint64_t at_ps, uint64_t wire_ps,
                                       uint64_t share_ps)
 {
@@ -132,8 +139,8 @@ struct traffic_latency {
 void traffic_latency_of(struct traffic_latency *ret, const struct traffic_stats *stats);
 
 /**
- * traffic_batch_latencies - return the mean latency (ps), and set @ret, for each batch, to the mean
- * plus the deviation of the batch from the mean, weighted by its number of messages. Pure.
+ * traffic_batch_latencies - return the mean latency in ps. Set @ret[i] to the mean plus the
+ * deviation of batch i from it, weighted by the batch's number of messages. Pure.
  */
 double traffic_batch_latencies(const struct traffic_stats *stats, double *ret);
 
@@ -158,7 +165,10 @@ struct traffic_mean traffic_mean_of(const double *value);
 
 #define TRAFFIC_DIGEST_START UINT64_C(0x243f6a8885a308d3)
 
-/** traffic_digest - add a delivery to a digest of sources, births, times and order of arrival. */
+/**
+ * traffic_digest - add a delivery to a digest of deliveries. The digest depends on sources, times
+ * of birth and arrival, and the order of deliveries.
+ */
 static inline uint64_t traffic_digest(uint64_t digest, uint32_t src, uint64_t birth_ps,
                                       uint64_t at_ps)
 {

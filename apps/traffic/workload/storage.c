@@ -4,7 +4,7 @@
 
 #include "apps/traffic/workload/member.h"
 
-/* A client writes this many segments to one server, and then turns to the next one. */
+/* A client writes this many segments to one server, and then as many to the next server. */
 #define WRITE_SEGMENTS ((64 * 1024 + EMU_PAYLOAD_BYTES - 1) / EMU_PAYLOAD_BYTES)
 
 static bool storage_writes(const struct traffic_member *member)
@@ -62,7 +62,7 @@ void traffic_storage_assign(struct traffic_coll *all)
         struct traffic_member *member = all->member[all->at[i]];
 
         if (!member)
-            continue; /* on another host */
+            continue; /* the node is on another host */
         member->role = i - first < all->plan.servers ? TRAFFIC_SERVER : TRAFFIC_CLIENT;
         member->op = i; /* so that the clients begin with different servers */
         member->base.dev.step = traffic_storage_step;

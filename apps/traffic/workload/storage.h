@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * storage.h - traffic of a file system beside collectives. Nodes in no group are *servers*, which
- * only receive, or *clients*. Each client writes 64 KB to one server after the other, as fast as
- * its adapter takes it, until the driver stops it.
+ * storage.h - traffic of a file system, which disturbs collectives. Nodes in no group are
+ * *servers*, which only receive, or *clients*. Each client writes 64 KB to one server after the
+ * other, as fast as its adapter can send, until the driver stops it.
  */
 #ifndef APPS_TRAFFIC_WORKLOAD_STORAGE_H
 #define APPS_TRAFFIC_WORKLOAD_STORAGE_H

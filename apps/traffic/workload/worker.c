@@ -9,7 +9,8 @@
 #include "emu/util/alloc.h"
 
 /*
- * Return the wire bytes of a packet: @whole full host segments, and one of @rest bytes (0: none).
+ * Return the size on the wire of a packet that contains @whole full segments of the host, and one
+ * with a payload of @rest bytes (0: none).
  */
 static uint64_t packet_wire_bytes(uint64_t whole, uint64_t rest)
 {
@@ -22,16 +23,17 @@ static uint64_t packet_wire_bytes(uint64_t whole, uint64_t rest)
 }
 
 /*
- * Return the bytes on the wire of a message, divided into packets as by a link engine
- * (nic/engine/post.c). Each packet has as many full segments as it may have. A short last segment
- * gets its own packet if that takes one segment on the wire, or if it does not fit into the last
- * packet.
+ * Return the size of a message on the wire. It is divided into packets in the same way as by a link
+ * engine (nic/engine/post.c). Each packet has as many full segments as it may have. A short last
+ * segment gets its own packet if that takes one segment on the wire, or if it does not fit into the
+ * last packet.
  */
 static uint64_t packets_wire_bytes(const struct emu_profile *profile, uint64_t bytes)
 {
     uint64_t most = profile->packet_bytes / EMU_SEG_BYTES;
     uint64_t whole = bytes / EMU_PAYLOAD_BYTES, rest = bytes % EMU_PAYLOAD_BYTES;
-    uint64_t left = whole ? (whole - 1) % most + 1 : 0; /* full segments of the last packet */
+    /* number of full segments in the last packet */
+    uint64_t left = whole ? (whole - 1) % most + 1 : 0;
     bool alone = emu_packet_segments((uint32_t)(EMU_HDR_BYTES + rest)) == 1 || !left ||
                  left * EMU_SEG_BYTES + EMU_HDR_BYTES + rest > profile->packet_bytes;
     uint64_t wire = (whole - left) / most * packet_wire_bytes(most, 0);

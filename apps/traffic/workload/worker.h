@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* worker.h - code of all nodes: segmentation, receiving, and the measurements of a worker. */
+/*
+ * worker.h - functions that all kinds of nodes share: segmentation, receiving, and the measurements
+ * of a worker.
+ */
 #ifndef APPS_TRAFFIC_WORKLOAD_WORKER_H
 #define APPS_TRAFFIC_WORKLOAD_WORKER_H
 
@@ -27,17 +30,17 @@ static inline uint64_t traffic_wire_ps(const struct emu_profile *profile, uint64
 /**
  * traffic_message_wire_ps - return the wire time of a message of @bytes payload. Pure.
  *
- * With acknowledgments this is the time of its packets, each with header, continuations and trailer
- * (emu/packet/packet.h), if no other message shares them. An adapter may put several messages for
- * one node into one packet, and they then take less time.
+ * With acknowledgments this is the wire time of the message's packets, each with header,
+ * continuations and trailer (emu/packet/packet.h). An adapter may put several messages for one node
+ * into one packet; these then take less time.
  */
 uint64_t traffic_message_wire_ps(const struct emu_profile *profile, uint64_t bytes);
 
 /* Delays of an adapter, between the memory of a node and its cable. */
 struct traffic_times {
     uint64_t send_ps;   /* from the post until the segment may be on the cable */
-    uint64_t memory_ps; /* from an entry's time until it is in memory, without wire time */
-    bool engines;       /* with link engines, the time of an entry is when it is in memory */
+    uint64_t memory_ps; /* from an entry's arrival until it is in memory, without its wire time */
+    bool engines;       /* there are link engines: an entry's time is when it is in memory */
 };
 
 struct traffic_times traffic_times_of(const struct emu_profile *profile);
@@ -57,16 +60,16 @@ struct traffic_base {
     struct emu_dev dev;
     struct emu_tx tx;
     struct emu_rx rx;
-    uint64_t bus_ps; /* until when the bus between memory and adapter is busy with sending */
+    uint64_t bus_ps; /* until when sending occupies the bus between memory and adapter */
 };
 
-/** traffic_earliest_ps - emu_tx_earliest_ps(), but wait for the bus, too. */
+/** traffic_earliest_ps - like emu_tx_earliest_ps(), but wait for the bus, too. */
 static inline uint64_t traffic_earliest_ps(struct traffic_base *base, uint64_t ready_ps)
 {
     return emu_tx_earliest_ps(&base->tx, ready_ps > base->bus_ps ? ready_ps : base->bus_ps);
 }
 
-/** traffic_depart - emu_tx_depart(), which also occupies the bus. */
+/** traffic_depart - like emu_tx_depart(), but also occupy the bus. */
 static inline void traffic_depart(struct traffic_base *base, const struct emu_entry *entry,
                                   uint64_t at_ps)
 {
@@ -79,7 +82,7 @@ static inline void traffic_depart(struct traffic_base *base, const struct emu_en
 
 /**
  * traffic_base_new - allocate a node of @bytes for fabric_node_ops.create, and initialize its
- * device. The rest is zero. Returns NULL if there is no memory.
+ * device. The rest of the node is zero. Returns NULL if there is no memory.
  */
 void *traffic_base_new(size_t bytes, struct emu_worker *worker, emu_step_fn step,
                        struct emu_dev **dev, struct emu_tx **tx, struct emu_rx **rx);
@@ -156,7 +159,8 @@ static inline uint64_t traffic_take(struct emu_rx *rx, uint64_t credit_ps, uint6
         if (time_ps > until_ps)
             break;
         deliver(node, entry);
-        emu_rx_skip(rx); /* free the slot before returning the credit to fill it again */
+        /* free the slot first: the sender may fill it again when it has the credit */
+        emu_rx_skip(rx);
         rx->owed = 1;
         emu_rx_pay(rx, rx->owner, time_ps + credit_ps);
     }

@@ -1153,12 +1153,13 @@ static void fabric_start__refuses_an_invalid_partition(void)
     struct fabric_hosts hosts = {.self = 3, .count = 3, .of = of};
 
     fixture_profile(&config.profile, "oq2004", NULL);
-    refused(&hosts, &config, "host 3 of 3 is not possible: the limit is 64 hosts, counted from 0");
+    refused(&hosts, &config,
+            "host 3 of 3 is not possible: hosts are counted from 0, and the limit is 64");
     hosts.self = 1;
     refused(&hosts, &config, "cables to other hosts need host links");
     hosts.ops = &wire_ops;
     hosts.count = 2;
-    refused(&hosts, &config, "switch 3 is on host 2 of only 2 hosts");
+    refused(&hosts, &config, "switch 3 is on host 2, but there are only 2 hosts");
     hosts.count = 4;
     hosts.self = 3;
     refused(&hosts, &config, "host 3 has no switch");

@@ -501,7 +501,7 @@ static void traffic_run__of_different_traffic_is_refused(void)
     fixture_a_run(&fixture, &config);
     fixture_run(&fixture, &config, blue_has_more);
     for (uint32_t h = 0; h < HOSTS_MOST; h++)
-        CU_ASSERT_PTR_NOT_NULL(strstr(fixture.host[h].error, "was given other traffic"));
+        CU_ASSERT_PTR_NOT_NULL(strstr(fixture.host[h].error, "has other settings of the traffic"));
     fixture_free(&fixture);
 }
 

@@ -255,8 +255,8 @@ static void traffic_pattern_parse__errors_name_the_valid_values(void)
     CU_ASSERT(refuses("hotspot:-1", 16, "no node -1"));
     CU_ASSERT(refuses("hotspot:0:0x1", 16, "hotspot:NODE:FRACTION"));
     CU_ASSERT(refuses("permutation:", 16, "permutation:NUMBER"));
-    CU_ASSERT(refuses("permutation:0", 16, "of 1 or more"));
-    CU_ASSERT(refuses("permutation:4294967296", 16, "of 1 or more"));
+    CU_ASSERT(refuses("permutation:0", 16, "1 or more"));
+    CU_ASSERT(refuses("permutation:4294967296", 16, "1 or more"));
     CU_ASSERT(refuses("permutation:-1", 16, "permutation:NUMBER"));
     CU_ASSERT(refuses("permutation:1x", 16, "permutation:NUMBER"));
     CU_ASSERT(refuses("permutations", 16, "no pattern 'permutations'"));
@@ -283,12 +283,12 @@ static void traffic_pattern_parse__reads_files(void)
     SENDS(file_with("# who to whom\n\n 1 # first\r\n0\n"), 1, 0, NO, NO);
     SENDS(file_with("3 0\n0 3\n1 1"), 3, NO, NO, 0);
     CU_ASSERT(refuses(file_with(""), 4, "no destinations"));
-    CU_ASSERT(refuses(file_with("0\n1\n2\n3\n\n0\n"), 4, "line 6: there are more destinations"));
+    CU_ASSERT(refuses(file_with("0\n1\n2\n3\n\n0\n"), 4, "line 6: the file has more destinations"));
     CU_ASSERT(refuses(file_with("0 9\n"), 4, "line 1: there is no node 9"));
     CU_ASSERT(refuses(file_with("0 1\n0 2\n"), 4, "line 2: node 0 has a destination"));
     CU_ASSERT(refuses(file_with("0 1\n#\n2 1\n"), 4, "line 3: node 1 is the destination of"));
     CU_ASSERT(refuses(file_with("0 1\n2\n"), 4, "line 2: some lines"));
-    CU_ASSERT(refuses(file_with("0 1 2\n"), 4, "line 1: it must be"));
+    CU_ASSERT(refuses(file_with("0 1 2\n"), 4, "line 1: a line must have"));
     CU_ASSERT(refuses(file_with("one\n"), 4, "line 1: there is no node one"));
     CU_ASSERT(refuses(file_with("1x\n"), 4, "line 1: there is no node 1x"));
     char text[5000] = "1\n#";
@@ -296,7 +296,7 @@ static void traffic_pattern_parse__reads_files(void)
     strcpy(text + 3 + 4093, "\n2\n"); /* 4094 characters and a newline: they fit */
     SENDS(file_with(text), 1, 2, NO);
     strcpy(text + 3 + 4093, "-\n2\n");
-    CU_ASSERT(refuses(file_with(text), 4, "line 2: it is too long"));
+    CU_ASSERT(refuses(file_with(text), 4, "line 2: the line is too long"));
     unlink(file_with("") + 5);
 }
 

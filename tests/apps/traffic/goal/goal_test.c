@@ -81,7 +81,7 @@ static const struct {
     {"num_ranks 1\nrank 0 {\nl1: foo}", "'foo}', where there should be send, recv or calc"},
     {"num_ranks 1\nrank 0 {\nl1: rank}", "'rank}', where there should be send, recv or calc"},
     {"num_ranks 1\nrank 0 {\nl1 requires 3}", "'3}', where there should be a label"},
-    {"num_ranks 1\nrank 0 {\ncalc 1\nl1 requires l1}", "no operation with the label 'l1'; a dep"},
+    {"num_ranks 1\nrank 0 {\ncalc 1\nl1 requires l1}", "no operation with the label 'l1'; depe"},
     {"num_ranks 1\nrank 0 {\nx: calc 1\nx: calc 2}", "line 4: the label 'x' exists already, in l"},
     {"num_ranks 1\nrank 0 {\ncalc}", "'}', where there should be a time in ns, a decimal number"},
     {"num_ranks 1\nrank 0 {\ncalc 5000000000000000}", "a time in ns from 0 to 4611686018427387"},
@@ -295,7 +295,7 @@ static void goal_player__names_operations_that_cannot_end(void)
           "rank 0: send of 9000 bytes to 1 tag 0 never matched (line 3); rank 1: recv of 1 bytes "
           "from any tag 3 never matched (line 6)");
     fails("num_ranks 2\nrank 0 {\nsend 8b to 1\n}\nrank 1 {\n}", -EPROTO,
-          "messages have no receive: rank 0: send of 8 bytes to 1 tag 0 never received (line 3)");
+          "messages were not received: rank 0: send of 8 bytes to 1 tag 0 never received (line 3)");
     fails("num_ranks 2\nrank 0 {\nsend 8b to 1\n}\nrank 1 {\nrecv 7b from 0\n}", -EINVAL,
           "rank 1: recv of 7 bytes from 0 tag 0 (line 6) has matched a message that is longer");
     fails("num_ranks 1\nrank 0 {\ncalc 4000000000000000\ncalc 4000000000000000\n}", -EINVAL,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * threads_pthreads_mutex.h - mutexes and condition variables of Open MPI 5, as its headers expect
- * them from the thread library that it was configured with, which is pthreads in Debian's package.
- * The package lacks its own header of this name.
+ * threads_pthreads_mutex.h - mutexes and condition variables for the headers of Open MPI 5. They
+ * include a header of this name for the thread library with which Open MPI was configured. In
+ * Debian's package that is pthreads, but the header is missing.
  */
 #ifndef SHIM_THREADS_PTHREADS_MUTEX_H
 #define SHIM_THREADS_PTHREADS_MUTEX_H

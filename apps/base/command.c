@@ -401,7 +401,7 @@ static void set_component(const struct walk *walk, int major)
         walk->each(walk->context, name, path);
 }
 
-/* Set the variables that Open MPI needs. @launcher: as is_open_mpi_5(). */
+/* Set the variables that Open MPI needs. @launcher: as in is_open_mpi_5(). */
 static void set_open_mpi(const struct walk *walk, const char *launcher)
 {
     bool is_5 = is_open_mpi_5(launcher);

@@ -179,9 +179,9 @@ static const struct setting settings_4[] = {
 
 /*
  * Open MPI 5 has no osc pt2pt. Its windows use osc rdma over btl ofi. Only pml ob1 initializes btl
- * components, so it must be allowed, too. Of a list of pml components to use, Open MPI initializes
- * only the first. Therefore the list here names components to exclude. Open MPI chooses cm, because
- * its priority is higher.
+ * components, so it must be allowed, too. If a list names pml components to use, Open MPI
+ * initializes only the first of them. Therefore the list here names components to exclude. Open MPI
+ * chooses cm, because its priority is higher.
  */
 static const struct setting settings_5[] = {
     {"OMPI_MCA_pml", "^monitoring,ucx,v", "cm", {0}},

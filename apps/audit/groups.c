@@ -20,7 +20,8 @@
 #include "emu/dev/dev.h"
 
 struct group_place {
-    uint32_t in;     /* groups_audit.serial when this was written; else it is of another group */
+    uint32_t in;     /* groups_audit.serial at the time of writing; another number: the fields are
+                      * of another group */
     uint32_t up;     /* the parent switch or engine; TOPO_NONE: none */
     uint32_t at;     /* for an engine: its index in group->engines->at */
     emu_ports ports; /* for a switch: its ports of the tree */

@@ -32,7 +32,8 @@ struct routes_audit {
     uint32_t from_count;
     uint8_t *state;  /* by switch: enum route_state */
     uint32_t *queue; /* switches whose neighbours the search has to visit */
-    uint8_t *seen;   /* by switch: 1: reached by ways up only; 2: by a way with a step down */
+    uint8_t *seen;   /* by switch: 1: reached by cables upwards only; 2: by a route with a cable
+                      * downwards */
 };
 
 static bool route_wrong(const struct routes_audit *a, uint32_t s, uint32_t port, const char *wrong)
@@ -73,7 +74,7 @@ static bool route_by(const struct routes_audit *a, uint32_t s, uint32_t port)
     return route_arrives(a, end->id);
 }
 
-/* As route_by() for all candidates of @s. Recurses at most as deep as the longest route. */
+/* Call route_by() for all candidates of @s. Recurses at most as deep as the longest route. */
 static bool route_arrives(const struct routes_audit *a, uint32_t s)
 {
     emu_ports ports = topo_route_ports(route_now(a, s), a->to);

@@ -179,9 +179,9 @@ static const struct setting settings_4[] = {
 
 /*
  * Open MPI 5 has no osc pt2pt. Its windows use osc rdma over btl ofi. Only pml ob1 initializes btl
- * components, so it must be allowed, too. Of a list of pml components to use, Open MPI initializes
- * only the first. Therefore the list here names components to exclude. Open MPI chooses cm, because
- * its priority is higher.
+ * components, so it must be allowed, too. If a list names pml components to use, Open MPI
+ * initializes only the first of them. Therefore the list here names components to exclude. Open MPI
+ * chooses cm, because its priority is higher.
  */
 static const struct setting settings_5[] = {
     {"OMPI_MCA_pml", "^monitoring,ucx,v", "cm", {0}},
@@ -401,7 +401,7 @@ static void set_component(const struct walk *walk, int major)
         walk->each(walk->context, name, path);
 }
 
-/* Set the variables that Open MPI needs. @launcher: as is_open_mpi_5(). */
+/* Set the variables that Open MPI needs. @launcher: as in is_open_mpi_5(). */
 static void set_open_mpi(const struct walk *walk, const char *launcher)
 {
     bool is_5 = is_open_mpi_5(launcher);

@@ -24,7 +24,7 @@
 
 #define TERM_MS 6000 /* from SIGTERM to SIGKILL; `fabemu run` needs seconds to stop */
 
-/* Called in the child. Standard input is empty, or a launcher would read that of the user. */
+/* Called in the child. Its standard input is empty, because a launcher would read the user's. */
 static void child_exec(char *const *argv, char *const *env, int out, int err, pid_t parent)
 {
     int in = open("/dev/null", O_RDONLY | O_CLOEXEC);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hops.c - segments that leave a switch on clock raw, per second of one core.
+ * hops.c - measures how many segments leave switches on clock raw, per second of one core.
  *
  * Routing, credits and counters are on. One thread runs the worker, which also steps the nodes that
  * send and receive the segments, so their work is included. The time is this thread's CPU time,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hostlink.c - time per segment at both ends of a link between hosts.
+ * hostlink.c - measures the time per segment at both ends of a link between hosts.
  *
  * Two host links, each with its cables and a worker, run on one thread. There is no network adapter
  * between them: the frame that one end sends is the frame that the other end receives. The times

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * virtual.c - segments that leave a switch in simulated time, per second of real time.
+ * virtual.c - measures how many segments leave switches in simulated time, per second of real time.
  *
  * The traffic is uniform, and runs as in `fabemu traffic`, so that the work of sources, sinks and
  * statistics is included. The bound is loop.c in the same network at the same load. Rows with

@@ -9,7 +9,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* beside two connections per node: for status, shutdown, and processes that wait for a node */
+/*
+ * allowed connections beyond two per node: for status, shutdown, and processes that wait for a node
+ */
 #define CONNECTIONS_SPARE 256u
 /* descriptors kept free for an attaching process: its event descriptor, and those sent to it */
 #define SPARE_FDS 8u

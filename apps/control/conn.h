@@ -14,7 +14,7 @@
 #define CONN_LINE_MAX       65536u      /* limit of a request, in bytes */
 #define CONN_CONTAINERS_MAX 256u        /* limit of the lists and objects in a request */
 #define CONN_REPLY_MAX      (16u << 20) /* limit of a reply, in bytes; the longest is to "status" */
-#define CONN_OUT_MAX        (17u << 20) /* limit of the queued bytes, without a line of telemetry */
+#define CONN_OUT_MAX        (17u << 20) /* limit of the queued bytes, except for telemetry */
 /* limit of a line of telemetry, in bytes: 65536 nodes with four links need half of that */
 #define CONN_TELEMETRY_MAX (48u << 20)
 

@@ -21,8 +21,8 @@
 #include "topo/topo.h"
 
 #define FAULT_RANGES_MAX  32
-#define FAULT_TEXT_BYTES  1024                          /* for the text of fault_print() */
-#define FAULT_ERROR_BYTES 640                           /* for an error line */
+#define FAULT_TEXT_BYTES  1024                          /* size for a text of fault_print() */
+#define FAULT_ERROR_BYTES 640                           /* size for an error line */
 #define FAULT_TIME_MAX_PS UINT64_C(1000000000000000000) /* 1000000s */
 #define FAULT_FACTOR_ONE  1000                          /* factors are in thousandths */
 
@@ -134,7 +134,8 @@ struct fault {
         struct emu_fault_rule rule;
         struct fault_flap flap; /* link-flap */
         uint32_t factor;        /* slow-link: in units of 1 / FAULT_FACTOR_ONE; above 1 */
-        uint32_t share; /* node-slow: of the time, in 1 / EMU_FAULT_ONE, that the process runs */
+        uint32_t share; /* node-slow: share of the time in which the process runs, in units of 1 /
+                         * EMU_FAULT_ONE */
         struct fault_noise noise; /* noise */
     };
 };

@@ -141,7 +141,8 @@ enum quantity_verdict fault_scan(const struct fault_key_row *row, const char *te
 /* The network that has the names of nodes, and the reason why a text is none of its nodes. */
 struct fault_names {
     const struct topo_graph *graph;  /* NULL: nodes have only numbers */
-    char why[TOPO_NODE_ERROR_BYTES]; /* "": the text is not even like a number or a name */
+    char why[TOPO_NODE_ERROR_BYTES]; /* "": the text has the form neither of a number nor of a
+                                      * name */
 };
 
 /** fault_node_read - read a node's number or name. Returns false if @value is neither. */

@@ -264,7 +264,10 @@ static bool direction_is_slowed(const struct injector *in, const struct injectio
     return false;
 }
 
-/* Of all faults applied here, the largest factor counts. A rule counts arriving entries as hits. */
+/*
+ * If several faults slow this direction, only the largest factor applies. A rule counts arriving
+ * entries as hits.
+ */
 static int slow_direction(struct injector *in, struct injection *f,
                           struct inject_direction direction, bool on)
 {

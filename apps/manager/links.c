@@ -6,7 +6,7 @@
 #include "emu/fault/fault.h"
 #include "emu/util/clock.h"
 
-#define AGAIN_DOUBLINGS 6u /* config.again_ps is doubled at most so often */
+#define AGAIN_DOUBLINGS 6u /* limit of the number of times that config.again_ps is doubled */
 
 void manager_link_plan(struct manager *m, struct link *link, enum manager_link state,
                        uint64_t in_ps)

@@ -96,7 +96,7 @@ struct manager_config {
     /* how long nodes wait for a link, and partitioned nodes for a route; EMU_NEVER: forever */
     uint64_t no_link_ps;
     uint64_t scan_ps; /* interval of checks of the errors and ports of links in use */
-    /* a link whose port could send for so long but did not is taken out; EMU_NEVER: it stays */
+    /* a link is taken out if its port could send for this long, but did not; EMU_NEVER: never */
     uint64_t stuck_ps;
     uint64_t in_flight_ps;      /* shortest interval between two reroutings in flight */
     uint64_t in_flight_last_ps; /* longest interval; it doubles while no segments are moved */

@@ -14,7 +14,8 @@ import { lineFits, shapeIsWhole } from "./whole.js";
 const SNAPSHOTS_PER_S = 10; /* snapshots of a recording that are shown per second, at speed 1 */
 const RETRY_MS = 1000; /* time until the page again tries to open a stream that was refused */
 const HIDDEN_MS = 2000; /* time until a hidden page closes its stream */
-const HELD_MOST = 64e6; /* bytes that are kept during a pause; with more, the stream is reopened */
+const HELD_MOST = 64e6; /* largest size of the lines kept during a pause, in bytes; beyond it, the
+                         * stream is reopened */
 const OPEN_MOST = 4096; /* longest list of open blocks that the server accepts, in characters */
 
 export class LiveFeed {

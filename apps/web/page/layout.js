@@ -4,10 +4,10 @@
  * the nodes are at the bottom.
  *
  * A *stage* is the set of switches of one level that are above the same set of nodes. A *subtree*
- * is a set of nodes with all its stages. It contains the subtrees of its subsets. If parts are too
- * small or too many to be distinguished, a subtree is drawn as a *box*, and a stage as a *bundle*.
- * The user can open and close both. An *item* is anything that is drawn as one: a node, a switch, a
- * bundle or a box. An *edge* is a line between two items.
+ * is a set of nodes with all stages above this set. It contains the subtrees of its subsets. If
+ * parts are too small or too many to be distinguished, a subtree is drawn as a *box*, and a stage
+ * as a *bundle*. The user can open and close both. An *item* is anything that is drawn as one: a
+ * node, a switch, a bundle or a box. An *edge* is a line between two items.
  *
  * Sizes are in pixels for text of TEXT_PX, and grow with the text.
  */
@@ -65,7 +65,7 @@ function sizeOf(set) {
   return ret;
 }
 
-/* Return the tree of subtrees. A subtree is a set of leaves, and all switches above exactly it. */
+/* Return the tree of subtrees: one for each distinct set of leaves below a switch. */
 function subtreesOf(model) {
   const sets = setsBelow(model), all = new Map();
   const add = (set) => {

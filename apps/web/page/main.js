@@ -30,7 +30,7 @@ const LIST_MS = 200; /* time between two requests for the list of faults */
 const SNAPSHOT_MS = 100; /* interval of snapshots, at speed 1 */
 const PACE_MS = 1000; /* time between two requests for the pace of simulated time */
 const PACE_FOR_MS = 5000; /* how long such a request is in force */
-const PACE_HIDDEN_MS = 65000; /* the same for a hidden page, whose timers browsers run seldom */
+const PACE_HIDDEN_MS = 65000; /* the same for a hidden page: browsers run its timers seldom */
 const REPORT_MS = 2000; /* time between two requests for a report, while the matrix is open */
 const RATES_MS = 1000; /* time between two updates of the mean rates and of their sentence */
 const TIP_PX = 14; /* distance of the tooltip from the pointer */
@@ -244,7 +244,7 @@ class Page {
     this.painter.resize();
     if (this.layout) this.layout.place(this.painter.width, this.painter.height,
       this.painter.text);
-    if (this.selected && !this.part(this.selected)) this.select(null); /* it was folded */
+    if (this.selected && !this.part(this.selected)) this.select(null); /* the part was folded */
     this.dirty = true;
   }
 
@@ -306,7 +306,9 @@ class Page {
     this.select(null);
   }
 
-  /* Request that the fabric opens or closes a part's block. Returns false if it has none. */
+  /*
+   * Request that the fabric opens or closes a part's block. Returns false if the part has no block.
+   */
   toggleBlock(part) {
     const { model } = this, block = model.blockOf(part), [s] = part.switches;
     const closes = model.open.has(block);
@@ -541,7 +543,7 @@ class Page {
     }
   }
 
-  /* Return the target of a fault: the selected part, or a random one of a selected group. */
+  /* Return the target of a fault: the selected part, or a random member of a selected group. */
   faultPlace() {
     const part = this.part(this.selected), { model } = this;
     const text = part?.cables ? model.cableText(part.cables[0]) : null;
@@ -581,7 +583,7 @@ class Page {
       const reply = await this.ask({ cmd: "fault_kinds", where: place, for: $("duration").value });
       this.kindsOf = faultsOf;
       if (faultsOf !== this.faultsOf) continue;
-      if (!reply.ok) this.faultsOf = this.kindsOf = ""; /* the next change queries again */
+      if (!reply.ok) this.faultsOf = this.kindsOf = ""; /* query again at the next change */
       this.renderKinds(Array.isArray(reply.kinds) ? reply.kinds : []);
       this.sayOfFault(reply.ok ? note || "" : reply.error, reply.ok);
     }
@@ -644,7 +646,7 @@ class Page {
     while (this.listAgain && this.feed.live && !this.ended) {
       this.listAgain = false;
       const reply = await this.ask({ cmd: "faults" });
-      if (reply.ok) this.renderFaults(reply.faults); /* else the old list stays */
+      if (reply.ok) this.renderFaults(reply.faults); /* after an error, keep the old list */
       await new Promise((done) => { setTimeout(done, LIST_MS); });
     }
     this.listing = false;

@@ -56,7 +56,7 @@ class Counters {
     return this.names.map((name) => this[name].slice());
   }
 
-  /** Compute the means from @before, the copy of @seconds ago; 0 seconds: set them to 0. */
+  /** Compute the means from @before, the copy of @seconds ago. If @seconds is 0, set them to 0. */
   average(before, seconds) {
     this.names.forEach((name, i) => {
       const mean = this[name + "Mean"];
@@ -83,7 +83,7 @@ export class Model {
     this.node = new Counters(this.nodeCount, NODE_COUNTERS);
     this.state = new Uint8Array(this.cables.length); /* 0: up */
     this.outs = new Float64Array(this.cables.length);
-    this.wrong = new Uint32Array(this.cables.length); /* links that are not up, of each group */
+    this.wrong = new Uint32Array(this.cables.length); /* by group of links: how many are not up */
     this.processes = new Array(this.nodeCount).fill(null);
     this.waits = new Array(this.nodeCount).fill(null);
     this.totals = {};
@@ -94,7 +94,8 @@ export class Model {
     this.at = 0; /* seconds since the fabric's start */
     this.sample = 0; /* number of the last snapshot; 0: none yet */
     this.skipped = 0;
-    this.standstill = null; /* the event of this name (docs/control.md), while no segment moves */
+    this.standstill = null; /* the last event "standstill" (docs/control.md), while no segment
+                             * moves */
     this.ended = false;
     this.openHistory();
     this.waysOut = this.switches.map(() => []);

@@ -139,7 +139,7 @@ export class Painter {
     return shareOf(rate, this.model.scaleEnd);
   }
 
-  /* Return the load of one direction of an edge: its mean sets the colour, its sum the width. */
+  /* Return the load of one direction of an edge: the mean of its links, and their sum. */
   loadOf(ways) {
     let links = 0, sum = 0, waited = 0;
     for (const way of ways) {
@@ -428,7 +428,7 @@ export class Painter {
     const count = model.nodeCountOf(item.nodes), counts = [counted(count, "node"), `${count}`];
     const range = low >= 0 && high - low + 1 === numbers.length;
     ctx.font = this.font(0.85);
-    const short = ctx.measureText(`${low}–${high}`).width <= w - 2; /* if not: two lines */
+    const short = ctx.measureText(`${low}–${high}`).width <= w - 2; /* otherwise in two lines */
     const named = counts[0] + model.spanText(model.nodeNames, item.nodes);
     this.label(range && !short ? [`${low}–`] : [named, ...counts], item.x, y + h - 24 * this.zoom,
       w - 4);

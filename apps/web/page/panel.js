@@ -139,7 +139,7 @@ function edgePart(model, edge) {
   };
 }
 
-/* Describe the effect of a second click on a part of a large network. */
+/* Describe what a second click on a part of a large network does. */
 function blockFact(model, item) {
   const block = model.blockOf(item), [s] = item.switches;
   if (block < 0) return null;

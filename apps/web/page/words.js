@@ -21,7 +21,7 @@ export function bytesText(bytes) {
 }
 
 export function timeText(seconds) {
-  if (seconds >= 0.9995) return `${seconds.toPrecision(3)} s`; /* rounds to 1.00 */
+  if (seconds >= 0.9995) return `${seconds.toPrecision(3)} s`; /* 0.9995 rounds to 1.00 */
   if (seconds >= 0.9995e-3) return `${(seconds * 1e3).toPrecision(3)} ms`;
   if (seconds >= 0.9995e-6) return `${(seconds * 1e6).toPrecision(3)} µs`;
   return `${(seconds * 1e9).toPrecision(3)} ns`;

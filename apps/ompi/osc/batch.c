@@ -116,6 +116,7 @@ int osc_fabemu_state_add(struct osc_fabemu_window *w, int rank, size_t offset, u
     rc = batch_append(w, rank, &record, NULL, &operand);
     osc_fabemu_batch_post(peer, false);
     OPAL_THREAD_UNLOCK(&w->lock);
+    (void)osc_fabemu_reap(w, rank); /* its part has ended if the up ring had space */
     return rc;
 }
 

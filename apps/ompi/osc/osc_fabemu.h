@@ -250,8 +250,12 @@ int osc_fabemu_drain(struct osc_fabemu_window *w, int rank, const char *name);
 int osc_fabemu_drain_all(struct osc_fabemu_window *w, const char *name);
 /** osc_fabemu_flight - return the numbers of parts on their way to @rank. Lock: not held. */
 struct osc_fabemu_flight osc_fabemu_flight(struct osc_fabemu_window *w, int rank);
-/** osc_fabemu_reap - end the parts of a window that are complete. Lock: not held. */
-int osc_fabemu_reap(struct osc_fabemu_window *w);
+/**
+ * osc_fabemu_reap, osc_fabemu_reap_all - end the parts that are complete: those to @rank, or all of
+ * the window. Returns how many requests of the program are now complete. Lock: not held.
+ */
+int osc_fabemu_reap(struct osc_fabemu_window *w, int rank);
+int osc_fabemu_reap_all(struct osc_fabemu_window *w);
 
 #define OSC_FABEMU_AT(field) offsetof(struct osc_fabemu_state, field)
 /**

@@ -248,9 +248,9 @@ static ompi_request_t *part_take(struct osc_fabemu_window *w, struct osc_fabemu_
     return call_part_ends(call);
 }
 
-/* End the parts to @peer that are complete. Returns the number of requests completed. */
-static int peer_reap(struct osc_fabemu_window *w, struct osc_fabemu_peer *peer)
+int osc_fabemu_reap(struct osc_fabemu_window *w, int rank)
 {
+    struct osc_fabemu_peer *peer = &w->peer[rank];
     ompi_request_t *done[16];
     int count = 0;
 
@@ -265,12 +265,12 @@ static int peer_reap(struct osc_fabemu_window *w, struct osc_fabemu_peer *peer)
     return count;
 }
 
-int osc_fabemu_reap(struct osc_fabemu_window *w)
+int osc_fabemu_reap_all(struct osc_fabemu_window *w)
 {
     int count = 0;
 
     for (int i = 0; i < w->ranks; i++)
-        count += peer_reap(w, &w->peer[i]);
+        count += osc_fabemu_reap(w, i);
     return count;
 }
 
@@ -280,7 +280,7 @@ void osc_fabemu_parts_limit(struct osc_fabemu_window *w)
 
     while (w->parts >= PARTS_MOST) {
         osc_fabemu_wait(w, &wait);
-        (void)osc_fabemu_reap(w);
+        (void)osc_fabemu_reap_all(w);
     }
 }
 
@@ -352,7 +352,7 @@ int osc_fabemu_drain(struct osc_fabemu_window *w, int rank, const char *name)
     sent = peer->sent;
     OPAL_THREAD_UNLOCK(&w->lock);
     for (;;) {
-        (void)peer_reap(w, peer);
+        (void)osc_fabemu_reap(w, rank);
         OPAL_THREAD_LOCK(&w->lock);
         rc = peer->ended >= sent ? peer->rc : 1;
         if (rc <= 0)

@@ -165,6 +165,52 @@ static void gaps(const struct origin *o)
     that(right, "types with gaps", COUNT);
 }
 
+/* Make a type of short and long blocks at unequal distances. Returns the number of its words. */
+static int blocks_type(MPI_Datatype *type)
+{
+    enum { BLOCKS = 400 };
+    int lengths[BLOCKS], at[BLOCKS], words = 0;
+
+    for (int i = 0, next = 0; i < BLOCKS; i++) {
+        lengths[i] = i % 67 == 40 ? 300 : 1 + (i / 20) % 3;
+        at[i] = next;
+        next += lengths[i] + 1 + (i / 50) % 2 * (i % 3);
+        words += lengths[i];
+    }
+    MPI_Type_indexed(BLOCKS, lengths, at, MPI_INT32_T, type);
+    MPI_Type_commit(type);
+    return words;
+}
+
+/* Each operation ends with its request. */
+static void blocks(const struct origin *o)
+{
+    int32_t *out = (void *)o->out, *got = (void *)o->got;
+    MPI_Request request;
+    MPI_Datatype its;
+    const int words = blocks_type(&its);
+    int right = 1;
+
+    for (int i = 0; i < words; i++) {
+        out[i] = 3 * i + rank;
+        got[i] = -1;
+    }
+    got[words] = -1;
+    begin(o);
+    MPI_Rput(out, words, MPI_INT32_T, target, o->base, 1, its, o->win, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    MPI_Raccumulate(out, words, MPI_INT32_T, target, o->base, 1, its, MPI_SUM, o->win, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    step(o);
+    MPI_Rget(got, words, MPI_INT32_T, target, o->base, 1, its, o->win, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    for (int i = 0; i < words; i++)
+        right = right && got[i] == 2 * out[i];
+    that(right && got[words] == -1, "blocks by requests", words);
+    done(o);
+    MPI_Type_free(&its);
+}
+
 #define ARITHMETIC(NAME, TYPE, MPI_TYPE, ODD)                                                    \
     static void add_##NAME(const struct origin *o, int count)                                    \
     {                                                                                            \
@@ -276,6 +322,7 @@ static void origin_run(struct origin *o)
     for (o->sync = 0; o->sync < SYNCS; o->sync++) {
         sizes(o);
         gaps(o);
+        blocks(o);
         arithmetic(o);
         pairs(o);
         sums(o);

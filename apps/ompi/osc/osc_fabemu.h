@@ -198,6 +198,7 @@ struct osc_fabemu_part {
     bool unordered;
     bool borrows; /* the adapter may access memory of the program until the part has ended */
     struct fabemu_req req;
+    /* here follows the list of a batch of gets */
 };
 struct osc_fabemu_call {
     struct osc_fabemu_window *w;
@@ -226,17 +227,17 @@ int osc_fabemu_call_begin(struct osc_fabemu_window *w, int rank, size_t out_byte
                           struct osc_fabemu_call **ret);
 /**
  * osc_fabemu_part - make a part of the call, whose request the caller posts. Waits while too many
- * parts are on their way. Lock: not held.
+ * parts are on their way. @listed: bytes of its list, or 0. Lock: not held.
  * osc_fabemu_part_posted - @part was posted with the result @err. It may be freed. Lock: not held.
  */
-struct osc_fabemu_part *osc_fabemu_part(struct osc_fabemu_call *call);
+struct osc_fabemu_part *osc_fabemu_part(struct osc_fabemu_call *call, size_t listed);
 void osc_fabemu_part_posted(struct osc_fabemu_part *part, int err);
 /**
  * osc_fabemu_part_new - as osc_fabemu_part(), but do not wait. Lock: held.
  * osc_fabemu_part_append - as osc_fabemu_part_posted(). Lock: held.
  * osc_fabemu_parts_limit - wait while too many parts are on their way. Lock: not held.
  */
-struct osc_fabemu_part *osc_fabemu_part_new(struct osc_fabemu_call *call);
+struct osc_fabemu_part *osc_fabemu_part_new(struct osc_fabemu_call *call, size_t listed);
 void osc_fabemu_part_append(struct osc_fabemu_part *part, int err);
 void osc_fabemu_parts_limit(struct osc_fabemu_window *w);
 /** osc_fabemu_call_end - no further parts follow. The call may be freed. Lock: not held. */
@@ -301,21 +302,30 @@ void osc_fabemu_batch_post(struct osc_fabemu_peer *peer, bool confirmed);
 int osc_fabemu_state_add(struct osc_fabemu_window *w, int rank, size_t offset, uint64_t operand,
                          bool joins);
 
-/* Blocks of equal size and distance in the member's memory, which become one record. */
+/*
+ * Blocks of equal size and distance in the member's memory, which become one record. Records of
+ * puts and accumulates are copied into the member's batch. Gets have batches of their own, because
+ * these have a result.
+ */
 struct osc_fabemu_run {
+    struct osc_fabemu_call *call;
     struct fabemu_record record; /* bytes 0: no block was added */
     struct fabemu_stride stride;
-    uint64_t next;    /* the address of the next block; not known after the first one */
-    const void *data; /* of all blocks, one after the other */
+    uint64_t next; /* the address of the next block; not known after the first one */
+    char *data;    /* of all blocks, one after the other */
+
+    struct osc_fabemu_part *gets; /* NULL, or the batch of gets that is not posted yet */
+    size_t listed;                /* bytes of its list */
+    struct fabemu_iov result;
 };
 /**
  * osc_fabemu_run_add - add the next block, of at most OSC_FABEMU_SMALL bytes. If it does not fit,
- * copy the blocks before it into the batch of @rank. Lock: not held.
- * osc_fabemu_run_end - copy the blocks into the batch. Returns an error of MPI. Lock: not held.
+ * make a record of the blocks before it. Returns an error of MPI. Lock: not held.
+ * osc_fabemu_run_end - make a record of all blocks, and post the gets. If the call has a request,
+ * this ends after the member's batch. Returns an error of MPI. Lock: not held.
  */
-int osc_fabemu_run_add(struct osc_fabemu_window *w, int rank, struct osc_fabemu_run *run,
-                       uint64_t at, size_t bytes, const void *data);
-int osc_fabemu_run_end(struct osc_fabemu_window *w, int rank, struct osc_fabemu_run *run);
+int osc_fabemu_run_add(struct osc_fabemu_run *run, uint64_t at, size_t bytes, char *data);
+int osc_fabemu_run_end(struct osc_fabemu_run *run);
 
 /* --- transfer.c, continued: memory of members -------------------------------------------- */
 

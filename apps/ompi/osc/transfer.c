@@ -187,9 +187,9 @@ static ompi_request_t *call_release(struct osc_fabemu_call *call)
         OBJ_RELEASE(call->to.type);
     }
     if (request)
-        request->req_status.MPI_ERROR = !call->status             ? MPI_SUCCESS
-                                        : call->status == -EACCES ? MPI_ERR_RMA_RANGE
-                                                                  : MPI_ERR_OTHER;
+        request->req_status.MPI_ERROR = call->status == -EACCES            ? MPI_ERR_RMA_RANGE
+                                        : call->status || call->peer->lost ? MPI_ERR_OTHER
+                                                                           : MPI_SUCCESS;
     free(call->out);
     free(call->in);
     free(call);
@@ -284,12 +284,12 @@ void osc_fabemu_parts_limit(struct osc_fabemu_window *w)
     }
 }
 
-struct osc_fabemu_part *osc_fabemu_part_new(struct osc_fabemu_call *call)
+struct osc_fabemu_part *osc_fabemu_part_new(struct osc_fabemu_call *call, size_t listed)
 {
     struct osc_fabemu_part *part = &call->one;
 
-    if (part->call)
-        part = calloc(1, sizeof *part);
+    if (part->call || listed)
+        part = calloc(1, sizeof *part + listed);
     if (!part)
         (void)ompi_mpi_abort(call->w->comm, MPI_ERR_NO_MEM);
     part->call = call;
@@ -312,13 +312,13 @@ void osc_fabemu_part_append(struct osc_fabemu_part *part, int err)
     call->w->parts++;
 }
 
-struct osc_fabemu_part *osc_fabemu_part(struct osc_fabemu_call *call)
+struct osc_fabemu_part *osc_fabemu_part(struct osc_fabemu_call *call, size_t listed)
 {
     osc_fabemu_parts_limit(call->w);
     OPAL_THREAD_LOCK(&call->w->lock);
     osc_fabemu_batch_post(call->peer, true);
     OPAL_THREAD_UNLOCK(&call->w->lock);
-    return osc_fabemu_part_new(call);
+    return osc_fabemu_part_new(call, listed);
 }
 
 void osc_fabemu_part_posted(struct osc_fabemu_part *part, int err)
@@ -463,7 +463,7 @@ static void move_piece(struct osc_fabemu_call *call, uint64_t at, void *local, s
 {
     const struct osc_fabemu_place *place = &call->peer->place;
     struct fabemu *fab = call->w->fab;
-    struct osc_fabemu_part *part = osc_fabemu_part(call);
+    struct osc_fabemu_part *part = osc_fabemu_part(call, 0);
     int err;
 
     part->unordered = !puts || bytes > FABEMU_INJECT_BYTES;
@@ -476,28 +476,26 @@ static void move_piece(struct osc_fabemu_call *call, uint64_t at, void *local, s
 void osc_fabemu_move(struct osc_fabemu_call *call, const struct osc_fabemu_span *its, void *local,
                      size_t left, bool puts)
 {
-    struct osc_fabemu_window *w = call->w;
-    struct osc_fabemu_run run = {.record.op = FABEMU_RECORD_PUT};
-    int rank = (int)(call->peer - w->peer), rc = OMPI_SUCCESS;
+    struct osc_fabemu_run run = {.call = call,
+                                 .record.op = puts ? FABEMU_RECORD_PUT : FABEMU_RECORD_GET};
     struct osc_fabemu_pieces pieces;
     char *at_local = local;
+    int rc = OMPI_SUCCESS;
     uint64_t at;
     size_t bytes;
 
     osc_fabemu_pieces_begin(&pieces, its);
     for (; left && !rc && osc_fabemu_pieces_next(&pieces, &at, &bytes); left -= bytes) {
         bytes = bytes < left ? bytes : left;
-        if (puts && !call->request && !pieces.plain && bytes <= OSC_FABEMU_SMALL) {
-            rc = osc_fabemu_run_add(w, rank, &run, at, bytes, at_local);
-        } else {
-            rc = osc_fabemu_run_end(w, rank, &run);
+        if (!pieces.plain && bytes <= OSC_FABEMU_SMALL)
+            rc = osc_fabemu_run_add(&run, at, bytes, at_local);
+        else
             move_piece(call, at, at_local, bytes, puts);
-        }
         at_local += bytes;
     }
     osc_fabemu_pieces_end(&pieces);
-    if (osc_fabemu_run_end(w, rank, &run) || rc)
-        (void)ompi_mpi_abort(w->comm, MPI_ERR_NO_MEM);
+    if (osc_fabemu_run_end(&run) || rc)
+        (void)ompi_mpi_abort(call->w->comm, MPI_ERR_NO_MEM);
 }
 
 /* Copy a small put without gaps into the member's batch. Returns false if it has to be a call. */

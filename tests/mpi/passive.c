@@ -396,6 +396,49 @@ static void passive(int dynamic)
     free(o.got);
 }
 
+/* --- memory that is not attached ---------------------------------------------------------- */
+
+static void refused_that(MPI_Win win, MPI_Request request, const char *what)
+{
+    const int ended = MPI_Wait(&request, MPI_STATUS_IGNORE);
+
+    that(ended != MPI_SUCCESS, what, ended);
+    that(MPI_Win_flush(0, win) != MPI_SUCCESS, "a flush after a refused access", 0);
+}
+
+/* The last blocks of each access are beyond the memory that rank 0 has attached. */
+static void refused(void)
+{
+    enum { WORDS = 128 };
+    int32_t memory[WORDS] = {0}, data[WORDS] = {0};
+    MPI_Request request;
+    MPI_Datatype its;
+    MPI_Aint at;
+    MPI_Win win;
+
+    MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    MPI_Win_attach(win, memory, sizeof memory);
+    MPI_Get_address(memory, &at);
+    MPI_Bcast(&at, 1, MPI_AINT, 0, MPI_COMM_WORLD);
+    MPI_Type_vector(WORDS / 2 + 1, 1, 2, MPI_INT32_T, &its);
+    MPI_Type_commit(&its);
+    MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Win_lock_all(0, win);
+    MPI_Rput(data, WORDS / 2 + 1, MPI_INT32_T, 0, at, 1, its, win, &request);
+    refused_that(win, request, "a refused put");
+    MPI_Rget(data, WORDS / 2 + 1, MPI_INT32_T, 0, at, 1, its, win, &request);
+    refused_that(win, request, "a refused get");
+    MPI_Raccumulate(data, WORDS / 2 + 1, MPI_INT32_T, 0, at, 1, its, MPI_SUM, win, &request);
+    refused_that(win, request, "a refused accumulate");
+    MPI_Win_unlock_all(win);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Win_detach(win, memory);
+    MPI_Type_free(&its);
+    MPI_Win_free(&win);
+}
+
 /* --- many windows ----------------------------------------------------------------------- */
 
 static void windows(void)
@@ -431,27 +474,28 @@ struct worker {
     pthread_t id;
     int number;
     MPI_Win win;
+    MPI_Datatype two; /* two words with a gap */
     long wrong;
 };
 
 static void *work(void *argument)
 {
     struct worker *w = argument;
-    const MPI_Aint mine = 1 + (MPI_Aint)rank * THREADS + w->number;
+    const MPI_Aint mine = 1 + 3 * ((MPI_Aint)rank * THREADS + w->number);
     long one = 1, got;
 
     for (long i = 0; i < THREAD_ADDS; i++) {
         int to = (rank + (int)i + w->number) % ranks;
-        long value = i * 1000 + w->number, back = -1;
+        long value[2] = {i * 1000 + w->number, i}, back[2] = {-1, -1};
         MPI_Request request;
 
         MPI_Fetch_and_op(&one, &got, MPI_LONG, to, 0, MPI_SUM, w->win);
-        MPI_Rput(&value, 1, MPI_LONG, to, mine, 1, MPI_LONG, w->win, &request);
+        MPI_Rput(value, 2, MPI_LONG, to, mine, 1, w->two, w->win, &request);
         MPI_Wait(&request, MPI_STATUS_IGNORE);
         MPI_Win_flush(to, w->win);
-        MPI_Rget(&back, 1, MPI_LONG, to, mine, 1, MPI_LONG, w->win, &request);
+        MPI_Rget(back, 2, MPI_LONG, to, mine, 1, w->two, w->win, &request);
         MPI_Wait(&request, MPI_STATUS_IGNORE);
-        w->wrong += back != value;
+        w->wrong += back[0] != value[0] || back[1] != value[1];
         if (i % 16 == 0)
             MPI_Win_flush_all(w->win);
     }
@@ -461,15 +505,19 @@ static void *work(void *argument)
 static void threads(void)
 {
     struct worker worker[THREADS];
+    const MPI_Aint bytes = (1 + 3 * ranks * THREADS) * 8;
     long *memory, total = 0, wrong = 0;
+    MPI_Datatype two;
     MPI_Win win;
 
-    MPI_Win_allocate((1 + ranks * THREADS) * 8, 8, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &win);
-    memset(memory, 0, (size_t)(1 + ranks * THREADS) * 8);
+    MPI_Type_vector(2, 1, 2, MPI_LONG, &two);
+    MPI_Type_commit(&two);
+    MPI_Win_allocate(bytes, 8, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &win);
+    memset(memory, 0, (size_t)bytes);
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Win_lock_all(0, win);
     for (int i = 0; i < THREADS; i++) {
-        worker[i] = (struct worker){.number = i, .win = win};
+        worker[i] = (struct worker){.number = i, .win = win, .two = two};
         pthread_create(&worker[i].id, NULL, work, &worker[i]);
     }
     for (int i = 0; i < THREADS; i++) {
@@ -481,6 +529,7 @@ static void threads(void)
     MPI_Allreduce(&memory[0], &total, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
     that(wrong == 0, "what a thread has put", wrong);
     that(total == (long)ranks * THREADS * THREAD_ADDS, "the sum by threads", total);
+    MPI_Type_free(&two);
     MPI_Win_free(&win);
 }
 
@@ -506,6 +555,7 @@ int main(int argc, char **argv)
         if (with_threads)
             threads();
     }
+    refused();
     windows();
     mine[0] = checks;
     mine[1] = failures;

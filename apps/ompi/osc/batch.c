@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * batch.c - small puts and accumulates: several are sent together.
+ * batch.c - small puts and accumulates, and short pieces of accesses: several are sent together.
  *
  * Each put costs a segment, a confirmation, and the work of both adapters for them. So a small put
  * or accumulate that follows others to the same member is only copied into the member's batch. The

@@ -2,10 +2,10 @@
 /*
  * transfer.c - calls that move data: their parts, MPI_Put and MPI_Get.
  *
- * A call has one part for each contiguous piece of the member's memory. Locally its data are
- * contiguous: in the program's buffer, or packed. Each member has a list of the parts on their way
- * to it, in the order in which they were posted. A part leaves the list when it and all parts
- * before it have ended (osc_fabemu_reap()).
+ * A call has one part for each long contiguous piece of the member's memory; for short ones see
+ * batch.c. Locally its data are contiguous: in the program's buffer, or packed. Each member has a
+ * list of the parts on their way to it, in the order in which they were posted. A part leaves the
+ * list when it and all parts before it have ended (osc_fabemu_reap()).
  */
 #include "apps/ompi/osc/osc_fabemu.h"
 
@@ -186,8 +186,8 @@ static ompi_request_t *call_release(struct osc_fabemu_call *call)
             osc_fabemu_unpack(&call->to, call->in, call->in_bytes);
         OBJ_RELEASE(call->to.type);
     }
-    if (request)
-        request->req_status.MPI_ERROR = call->status == -EACCES            ? MPI_ERR_RMA_RANGE
+    if (request) /* its data may have been in the member's batch, which has failed */
+        request->req_status.MPI_ERROR = call->peer->rc                     ? MPI_ERR_RMA_RANGE
                                         : call->status || call->peer->lost ? MPI_ERR_OTHER
                                                                            : MPI_SUCCESS;
     free(call->out);

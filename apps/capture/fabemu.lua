@@ -134,6 +134,7 @@ field(fabemu, "nic.data", u64, "Data", HEX)
 field(fabemu, "nic.bytes", u64, "Bytes", DEC)
 field(fabemu, "nic.key", u64, "Key", HEX)
 field(fabemu, "nic.offset", u64, "Offset", DEC)
+field(fabemu, "nic.result", u64, "Bytes of the result", DEC)
 field(fabemu, "nic.op", u8, "Atomic operation", DEC)
 field(fabemu, "nic.type", u8, "Atomic type", DEC)
 field(fabemu, "nic.fetch", u8, "Fetch", DEC)
@@ -371,6 +372,7 @@ local MESSAGE = {{"nic.src_queue", 16, 2}, {"nic.id", 20, 4}, {"nic.tag", 24, 8}
                  {"nic.data", 32, 8}, {"nic.bytes", 40, 8}}
 local SHORT = {{"nic.src_queue", 16, 2}, {"nic.data", 20, 4}, {"nic.tag", 24, 8}}
 local MEMORY = {{"nic.id", 16, 4}, {"nic.key", 24, 8}, {"nic.offset", 32, 8}, {"nic.bytes", 40, 8}}
+local BATCH = {{"nic.id", 16, 4}, {"nic.key", 24, 8}, {"nic.result", 32, 8}, {"nic.bytes", 40, 8}}
 local NOTICE = {{"nic.id", 16, 4}, {"nic.key", 24, 8}, {"nic.offset", 32, 8}, {"nic.bytes", 40, 8},
                 {"nic.data", 48, 8}, {"nic.src_queue", 56, 2}}
 -- By message type: the fields after the head, and the offset of the data.
@@ -381,7 +383,7 @@ local LAYOUTS = {
             {"nic.op", 48, 1}, {"nic.type", 49, 1}, {"nic.fetch", 50, 1}}, 56},
     [8] = {SHORT, 32},
     [9] = {NOTICE, 64}, [10] = {NOTICE, 64},
-    [11] = {MEMORY, 48}, [12] = {{}, 16},
+    [11] = {BATCH, 48}, [12] = {{}, 16},
     [13] = {{{"nic.id", 16, 4}, {"nic.to", 20, 4}, {"nic.bytes", 24, 8}}, 32},
     [14] = {{{"nic.id", 16, 4}, {"nic.status", 20, 4}}, 24},
     [15] = {{{"nic.id", 16, 4}}, 24},

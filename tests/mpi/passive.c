@@ -165,6 +165,52 @@ static void gaps(const struct origin *o)
     that(right, "types with gaps", COUNT);
 }
 
+/* Make a type of short and long blocks at unequal distances. Returns the number of its words. */
+static int blocks_type(MPI_Datatype *type)
+{
+    enum { BLOCKS = 400 };
+    int lengths[BLOCKS], at[BLOCKS], words = 0;
+
+    for (int i = 0, next = 0; i < BLOCKS; i++) {
+        lengths[i] = i % 67 == 40 ? 300 : 1 + (i / 20) % 3;
+        at[i] = next;
+        next += lengths[i] + 1 + (i / 50) % 2 * (i % 3);
+        words += lengths[i];
+    }
+    MPI_Type_indexed(BLOCKS, lengths, at, MPI_INT32_T, type);
+    MPI_Type_commit(type);
+    return words;
+}
+
+/* Each operation ends with its request. */
+static void blocks(const struct origin *o)
+{
+    int32_t *out = (void *)o->out, *got = (void *)o->got;
+    MPI_Request request;
+    MPI_Datatype its;
+    const int words = blocks_type(&its);
+    int right = 1;
+
+    for (int i = 0; i < words; i++) {
+        out[i] = 3 * i + rank;
+        got[i] = -1;
+    }
+    got[words] = -1;
+    begin(o);
+    MPI_Rput(out, words, MPI_INT32_T, target, o->base, 1, its, o->win, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    MPI_Raccumulate(out, words, MPI_INT32_T, target, o->base, 1, its, MPI_SUM, o->win, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    step(o);
+    MPI_Rget(got, words, MPI_INT32_T, target, o->base, 1, its, o->win, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    for (int i = 0; i < words; i++)
+        right = right && got[i] == 2 * out[i];
+    that(right && got[words] == -1, "blocks by requests", words);
+    done(o);
+    MPI_Type_free(&its);
+}
+
 #define ARITHMETIC(NAME, TYPE, MPI_TYPE, ODD)                                                    \
     static void add_##NAME(const struct origin *o, int count)                                    \
     {                                                                                            \
@@ -276,6 +322,7 @@ static void origin_run(struct origin *o)
     for (o->sync = 0; o->sync < SYNCS; o->sync++) {
         sizes(o);
         gaps(o);
+        blocks(o);
         arithmetic(o);
         pairs(o);
         sums(o);
@@ -349,6 +396,49 @@ static void passive(int dynamic)
     free(o.got);
 }
 
+/* --- memory that is not attached ---------------------------------------------------------- */
+
+static void refused_that(MPI_Win win, MPI_Request request, const char *what)
+{
+    const int ended = MPI_Wait(&request, MPI_STATUS_IGNORE);
+
+    that(ended != MPI_SUCCESS, what, ended);
+    that(MPI_Win_flush(0, win) != MPI_SUCCESS, "a flush after a refused access", 0);
+}
+
+/* The last blocks of each access are beyond the memory that rank 0 has attached. */
+static void refused(void)
+{
+    enum { WORDS = 128 };
+    int32_t memory[WORDS] = {0}, data[WORDS] = {0};
+    MPI_Request request;
+    MPI_Datatype its;
+    MPI_Aint at;
+    MPI_Win win;
+
+    MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    MPI_Win_attach(win, memory, sizeof memory);
+    MPI_Get_address(memory, &at);
+    MPI_Bcast(&at, 1, MPI_AINT, 0, MPI_COMM_WORLD);
+    MPI_Type_vector(WORDS / 2 + 1, 1, 2, MPI_INT32_T, &its);
+    MPI_Type_commit(&its);
+    MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Win_lock_all(0, win);
+    MPI_Rput(data, WORDS / 2 + 1, MPI_INT32_T, 0, at, 1, its, win, &request);
+    refused_that(win, request, "a refused put");
+    MPI_Rget(data, WORDS / 2 + 1, MPI_INT32_T, 0, at, 1, its, win, &request);
+    refused_that(win, request, "a refused get");
+    MPI_Raccumulate(data, WORDS / 2 + 1, MPI_INT32_T, 0, at, 1, its, MPI_SUM, win, &request);
+    refused_that(win, request, "a refused accumulate");
+    MPI_Win_unlock_all(win);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Win_detach(win, memory);
+    MPI_Type_free(&its);
+    MPI_Win_free(&win);
+}
+
 /* --- many windows ----------------------------------------------------------------------- */
 
 static void windows(void)
@@ -384,27 +474,28 @@ struct worker {
     pthread_t id;
     int number;
     MPI_Win win;
+    MPI_Datatype two; /* two words with a gap */
     long wrong;
 };
 
 static void *work(void *argument)
 {
     struct worker *w = argument;
-    const MPI_Aint mine = 1 + (MPI_Aint)rank * THREADS + w->number;
+    const MPI_Aint mine = 1 + 3 * ((MPI_Aint)rank * THREADS + w->number);
     long one = 1, got;
 
     for (long i = 0; i < THREAD_ADDS; i++) {
         int to = (rank + (int)i + w->number) % ranks;
-        long value = i * 1000 + w->number, back = -1;
+        long value[2] = {i * 1000 + w->number, i}, back[2] = {-1, -1};
         MPI_Request request;
 
         MPI_Fetch_and_op(&one, &got, MPI_LONG, to, 0, MPI_SUM, w->win);
-        MPI_Rput(&value, 1, MPI_LONG, to, mine, 1, MPI_LONG, w->win, &request);
+        MPI_Rput(value, 2, MPI_LONG, to, mine, 1, w->two, w->win, &request);
         MPI_Wait(&request, MPI_STATUS_IGNORE);
         MPI_Win_flush(to, w->win);
-        MPI_Rget(&back, 1, MPI_LONG, to, mine, 1, MPI_LONG, w->win, &request);
+        MPI_Rget(back, 2, MPI_LONG, to, mine, 1, w->two, w->win, &request);
         MPI_Wait(&request, MPI_STATUS_IGNORE);
-        w->wrong += back != value;
+        w->wrong += back[0] != value[0] || back[1] != value[1];
         if (i % 16 == 0)
             MPI_Win_flush_all(w->win);
     }
@@ -414,15 +505,19 @@ static void *work(void *argument)
 static void threads(void)
 {
     struct worker worker[THREADS];
+    const MPI_Aint bytes = (1 + 3 * ranks * THREADS) * 8;
     long *memory, total = 0, wrong = 0;
+    MPI_Datatype two;
     MPI_Win win;
 
-    MPI_Win_allocate((1 + ranks * THREADS) * 8, 8, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &win);
-    memset(memory, 0, (size_t)(1 + ranks * THREADS) * 8);
+    MPI_Type_vector(2, 1, 2, MPI_LONG, &two);
+    MPI_Type_commit(&two);
+    MPI_Win_allocate(bytes, 8, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &win);
+    memset(memory, 0, (size_t)bytes);
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Win_lock_all(0, win);
     for (int i = 0; i < THREADS; i++) {
-        worker[i] = (struct worker){.number = i, .win = win};
+        worker[i] = (struct worker){.number = i, .win = win, .two = two};
         pthread_create(&worker[i].id, NULL, work, &worker[i]);
     }
     for (int i = 0; i < THREADS; i++) {
@@ -434,6 +529,7 @@ static void threads(void)
     MPI_Allreduce(&memory[0], &total, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
     that(wrong == 0, "what a thread has put", wrong);
     that(total == (long)ranks * THREADS * THREAD_ADDS, "the sum by threads", total);
+    MPI_Type_free(&two);
     MPI_Win_free(&win);
 }
 
@@ -459,6 +555,7 @@ int main(int argc, char **argv)
         if (with_threads)
             threads();
     }
+    refused();
     windows();
     mine[0] = checks;
     mine[1] = failures;

@@ -97,7 +97,7 @@ static bool choose_atomic(struct accumulate *a)
 /* Return whether records of a batch can execute the call. Such records return no result. */
 static bool has_records(const struct accumulate *a)
 {
-    return !a->request && !a->to.type && !a->compare && a->fab_op != FABEMU_ATOMIC_FETCH &&
+    return !a->to.type && !a->compare && a->fab_op != FABEMU_ATOMIC_FETCH &&
            a->primitive->super.size <= FABEMU_RECORD_UNIT;
 }
 
@@ -116,7 +116,7 @@ static void post_piece(const struct accumulate *a, struct osc_fabemu_call *call,
     size_t element = a->primitive->super.size, most = part_most(a), count;
 
     for (size_t done = 0; done < bytes; done += count * element) {
-        struct osc_fabemu_part *part = osc_fabemu_part(call);
+        struct osc_fabemu_part *part = osc_fabemu_part(call, 0);
         const struct fabemu_atomic what = {.node = call->peer->place.node,
                                            .key = call->peer->place.key,
                                            .offset = at + done,
@@ -137,10 +137,10 @@ static void post_piece(const struct accumulate *a, struct osc_fabemu_call *call,
     }
 }
 
-static void post_all(const struct accumulate *a, struct osc_fabemu_call *call, const char *out,
-                     char *in)
+static void post_all(const struct accumulate *a, struct osc_fabemu_call *call, char *out, char *in)
 {
-    struct osc_fabemu_run run = {.record.op = (uint8_t)a->fab_op,
+    struct osc_fabemu_run run = {.call = call,
+                                 .record.op = (uint8_t)a->fab_op,
                                  .record.type = (uint8_t)a->fab_type};
     struct osc_fabemu_pieces pieces;
     int rc = OMPI_SUCCESS;
@@ -149,17 +149,15 @@ static void post_all(const struct accumulate *a, struct osc_fabemu_call *call, c
 
     osc_fabemu_pieces_begin(&pieces, &a->its);
     while (!rc && osc_fabemu_pieces_next(&pieces, &at, &bytes)) {
-        if (has_records(a) && !pieces.plain && bytes <= OSC_FABEMU_SMALL) {
-            rc = osc_fabemu_run_add(a->w, a->rank, &run, at, bytes, out);
-        } else {
-            rc = osc_fabemu_run_end(a->w, a->rank, &run);
+        if (has_records(a) && !pieces.plain && bytes <= OSC_FABEMU_SMALL)
+            rc = osc_fabemu_run_add(&run, at, bytes, out);
+        else
             post_piece(a, call, at, bytes, out, in);
-        }
         out = out ? out + bytes : NULL;
         in = in ? in + bytes : NULL;
     }
     osc_fabemu_pieces_end(&pieces);
-    if (osc_fabemu_run_end(a->w, a->rank, &run) || rc)
+    if (osc_fabemu_run_end(&run) || rc)
         (void)ompi_mpi_abort(a->w->comm, MPI_ERR_NO_MEM);
 }
 
@@ -175,7 +173,8 @@ static bool by_batch(const struct accumulate *a)
                                          .op = (uint8_t)a->fab_op,
                                          .type = (uint8_t)a->fab_type};
 
-    return out && its && has_records(a) && osc_fabemu_batches(&a->w->peer[a->rank], a->bytes) &&
+    return !a->request && out && its && has_records(a) &&
+           osc_fabemu_batches(&a->w->peer[a->rank], a->bytes) &&
            !osc_fabemu_batch(a->w, a->rank, &record, NULL, out);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * batch.c - small puts and accumulates: several are sent together.
+ * batch.c - small puts and accumulates, and short pieces of accesses: several are sent together.
  *
  * Each put costs a segment and a confirmation, and both adapters have to process them. So if other
  * operations with the same member are still under way, a small put or accumulate is only copied
@@ -16,6 +16,7 @@
 
 #define BATCH_BYTES 8192u /* maximum size of the list of records */
 #define FIRST_BYTES 512u  /* initial size of its memory, because most lists are short */
+#define GETS_BYTES  1024u /* maximum size of the list of a batch of gets */
 /* the longest record in a batch */
 #define RECORD_BYTES \
     (sizeof(struct fabemu_record) + sizeof(struct fabemu_stride) + OSC_FABEMU_SMALL)
@@ -34,7 +35,7 @@ void osc_fabemu_batch_post(struct osc_fabemu_peer *peer, bool confirmed)
     if (!batch)
         return;
     peer->batch = NULL;
-    part = osc_fabemu_part_new(batch);
+    part = osc_fabemu_part_new(batch, 0);
     part->req.unconfirmed = !confirmed;
     err = fabemu_batchv(batch->w->fab, peer->place.node, peer->place.key,
                         &(struct fabemu_iov){batch->out, batch->listed}, 1, NULL, &part->req);
@@ -120,43 +121,101 @@ int osc_fabemu_state_add(struct osc_fabemu_window *w, int rank, size_t offset, u
     rc = batch_append(w, rank, &record, NULL, &operand);
     osc_fabemu_batch_post(peer, false);
     OPAL_THREAD_UNLOCK(&w->lock);
+    (void)osc_fabemu_reap(w, rank); /* its part has ended if the up ring had space */
     return rc;
 }
 
 /* --- runs -------------------------------------------------------------------------------- */
 
-int osc_fabemu_run_end(struct osc_fabemu_window *w, int rank, struct osc_fabemu_run *run)
+static bool run_gets(const struct osc_fabemu_run *run)
 {
+    return run->record.op == FABEMU_RECORD_GET;
+}
+
+/* Post the gets of the run as a batch of their own. */
+static void gets_post(struct osc_fabemu_run *run)
+{
+    const struct osc_fabemu_place *place = &run->call->peer->place;
+    struct osc_fabemu_part *part = run->gets;
+    const struct fabemu_iov list = {part + 1, run->listed};
+
+    run->gets = NULL;
+    part->borrows = true;
+    osc_fabemu_part_posted(part, fabemu_batchv(run->call->w->fab, place->node, place->key, &list, 1,
+                                               &run->result, &part->req));
+}
+
+/* Append the record to the batch of gets, which is posted first if it has no room. */
+static void gets_append(struct osc_fabemu_run *run)
+{
+    size_t bytes = sizeof run->record + sizeof run->stride;
+    char *list;
+
+    if (run->gets && (run->listed + bytes > GETS_BYTES ||
+                      run->result.bytes + run->record.bytes > FABEMU_BATCH_RESULT ||
+                      (char *)run->result.base + run->result.bytes != run->data))
+        gets_post(run);
+    if (!run->gets) {
+        run->gets = osc_fabemu_part(run->call, GETS_BYTES);
+        run->listed = 0;
+        run->result = (struct fabemu_iov){run->data, 0};
+    }
+    list = (char *)(run->gets + 1) + run->listed;
+    memcpy(list, &run->record, sizeof run->record);
+    memcpy(list + sizeof run->record, &run->stride, sizeof run->stride);
+    run->listed += run->record.strided ? bytes : sizeof run->record;
+    run->result.bytes += run->record.bytes;
+}
+
+/* Make a record of the blocks, if there are any. */
+static int run_record(struct osc_fabemu_run *run)
+{
+    struct osc_fabemu_window *w = run->call->w;
     struct fabemu_record *record = &run->record;
-    int rc;
+    int rc = OMPI_SUCCESS;
 
     if (!record->bytes)
         return OMPI_SUCCESS;
     record->strided = record->bytes > run->stride.block;
-    rc = osc_fabemu_batch(w, rank, record, record->strided ? &run->stride : NULL, run->data);
+    if (run_gets(run))
+        gets_append(run);
+    else
+        rc = osc_fabemu_batch(w, (int)(run->call->peer - w->peer), record,
+                              record->strided ? &run->stride : NULL, run->data);
     record->bytes = 0;
     return rc;
 }
 
-/* Return whether the next block of the run can be this block. */
-static bool run_continues(const struct osc_fabemu_run *run, uint64_t at, size_t bytes)
+int osc_fabemu_run_end(struct osc_fabemu_run *run)
 {
-    uint64_t has = run->record.bytes;
+    int rc = run_record(run);
 
-    return has && bytes == run->stride.block && has + bytes <= OSC_FABEMU_SMALL &&
+    if (run->gets)
+        gets_post(run);
+    else if (run->call->request && run->data) /* an empty part, which ends after the batch */
+        osc_fabemu_part_posted(osc_fabemu_part(run->call, 0), 0);
+    return rc;
+}
+
+/* Return whether the run can include the block as well. */
+static bool run_continues(const struct osc_fabemu_run *run, uint64_t at, size_t bytes,
+                          const char *data)
+{
+    uint64_t has = run->record.bytes, most = run_gets(run) ? FABEMU_BATCH_RESULT : OSC_FABEMU_SMALL;
+
+    return has && bytes == run->stride.block && has + bytes <= most && data == run->data + has &&
            (has == bytes || at == run->next);
 }
 
-int osc_fabemu_run_add(struct osc_fabemu_window *w, int rank, struct osc_fabemu_run *run,
-                       uint64_t at, size_t bytes, const void *data)
+int osc_fabemu_run_add(struct osc_fabemu_run *run, uint64_t at, size_t bytes, char *data)
 {
     int rc = OMPI_SUCCESS;
 
-    if (run_continues(run, at, bytes)) {
+    if (run_continues(run, at, bytes, data)) {
         if (run->record.bytes == bytes)
             run->stride.step = at - run->record.offset;
     } else {
-        rc = osc_fabemu_run_end(w, rank, run);
+        rc = run_record(run);
         run->record.offset = at;
         run->stride.block = bytes;
         run->data = data;

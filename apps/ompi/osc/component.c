@@ -51,7 +51,7 @@ static int progress(void)
         return 0;
     for (struct osc_fabemu_window *w = all.windows; w; w = w->next)
         if (atomic_load_explicit(&w->requests, memory_order_relaxed))
-            count += osc_fabemu_reap(w);
+            count += osc_fabemu_reap_all(w);
     OPAL_THREAD_UNLOCK(&all.lock);
     return count;
 }

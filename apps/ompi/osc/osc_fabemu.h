@@ -212,6 +212,7 @@ struct osc_fabemu_part {
     bool unordered;
     bool borrows; /* the adapter may access memory of the program until the part has ended */
     struct fabemu_req req;
+    /* here follows the list of a batch of gets */
 };
 struct osc_fabemu_call {
     struct osc_fabemu_window *w;
@@ -240,17 +241,18 @@ int osc_fabemu_call_begin(struct osc_fabemu_window *w, int rank, size_t out_byte
                           struct osc_fabemu_call **ret);
 /**
  * osc_fabemu_part - create a part of the call. The caller then posts the request of the part. Waits
- * while too many parts are on their way. Lock: not held. osc_fabemu_part_posted - append @part to
- * the list of its member. @err: the result of posting it. @part may be freed. Lock: not held.
+ * while too many parts are on their way. @listed: size of the part's list of records in bytes, or 0.
+ * Lock: not held. osc_fabemu_part_posted - append @part to the list of its member. @err: the result
+ * of posting it. @part may be freed. Lock: not held.
  */
-struct osc_fabemu_part *osc_fabemu_part(struct osc_fabemu_call *call);
+struct osc_fabemu_part *osc_fabemu_part(struct osc_fabemu_call *call, size_t listed);
 void osc_fabemu_part_posted(struct osc_fabemu_part *part, int err);
 /**
  * osc_fabemu_part_new - like osc_fabemu_part(), but do not wait. Lock: held. osc_fabemu_part_append
  * - the same as osc_fabemu_part_posted(). Lock: held. osc_fabemu_parts_limit - wait while too many
  * parts are on their way. Lock: not held.
  */
-struct osc_fabemu_part *osc_fabemu_part_new(struct osc_fabemu_call *call);
+struct osc_fabemu_part *osc_fabemu_part_new(struct osc_fabemu_call *call, size_t listed);
 void osc_fabemu_part_append(struct osc_fabemu_part *part, int err);
 void osc_fabemu_parts_limit(struct osc_fabemu_window *w);
 /**
@@ -266,8 +268,12 @@ int osc_fabemu_drain(struct osc_fabemu_window *w, int rank, const char *name);
 int osc_fabemu_drain_all(struct osc_fabemu_window *w, const char *name);
 /** osc_fabemu_flight - return the numbers of parts on their way to @rank. Lock: not held. */
 struct osc_fabemu_flight osc_fabemu_flight(struct osc_fabemu_window *w, int rank);
-/** osc_fabemu_reap - end the parts of a window that are complete. Lock: not held. */
-int osc_fabemu_reap(struct osc_fabemu_window *w);
+/**
+ * osc_fabemu_reap, osc_fabemu_reap_all - end the parts that are complete: those to @rank, or all of
+ * the window. Returns how many requests of the program are now complete. Lock: not held.
+ */
+int osc_fabemu_reap(struct osc_fabemu_window *w, int rank);
+int osc_fabemu_reap_all(struct osc_fabemu_window *w);
 
 #define OSC_FABEMU_AT(field) offsetof(struct osc_fabemu_state, field)
 /**
@@ -314,22 +320,31 @@ void osc_fabemu_batch_post(struct osc_fabemu_peer *peer, bool confirmed);
 int osc_fabemu_state_add(struct osc_fabemu_window *w, int rank, size_t offset, uint64_t operand,
                          bool joins);
 
-/* A run: blocks of equal size and distance in the member's memory, which are sent as one record. */
+/*
+ * A run: blocks of equal size and distance in the member's memory, which are sent as one record.
+ * Records of puts and accumulates are copied into the member's batch. Gets have batches of their
+ * own, because these have a result.
+ */
 struct osc_fabemu_run {
+    struct osc_fabemu_call *call;
     struct fabemu_record record; /* bytes 0: no block was added */
     struct fabemu_stride stride;
     /* the address that the next block must have; not known after the first block */
     uint64_t next;
-    const void *data; /* data of all blocks, one after the other */
+    char *data; /* data of all blocks, one after the other */
+
+    struct osc_fabemu_part *gets; /* the batch of gets that is not posted yet; NULL: none */
+    size_t listed;                /* size of its list of records, in bytes */
+    struct fabemu_iov result;
 };
 /**
  * osc_fabemu_run_add - add a block of at most OSC_FABEMU_SMALL bytes. If the run cannot include it,
- * first copy the run into the batch of @rank, and begin a new run. Lock: not held.
- * osc_fabemu_run_end - copy the run into the batch. Returns an error of MPI. Lock: not held.
+ * first make a record of the run, and begin a new run. Returns an error of MPI. Lock: not held.
+ * osc_fabemu_run_end - make a record of the run, and post the gets. If the call has a request, the
+ * request ends after the member's batch. Returns an error of MPI. Lock: not held.
  */
-int osc_fabemu_run_add(struct osc_fabemu_window *w, int rank, struct osc_fabemu_run *run,
-                       uint64_t at, size_t bytes, const void *data);
-int osc_fabemu_run_end(struct osc_fabemu_window *w, int rank, struct osc_fabemu_run *run);
+int osc_fabemu_run_add(struct osc_fabemu_run *run, uint64_t at, size_t bytes, char *data);
+int osc_fabemu_run_end(struct osc_fabemu_run *run);
 
 /* --- transfer.c, continued: memory of members -------------------------------------------- */
 

@@ -2,7 +2,8 @@
 /*
  * transfer.c - calls that move data: their parts, MPI_Put and MPI_Get.
  *
- * A call has one part for each contiguous piece of the member's memory. In this process the data of
+ * A call has one part for each long contiguous piece of the member's memory; batch.c
+ * sends the short ones. In this process the data of
  * a part is also contiguous: in the program's buffer or in a packed copy. For each member there is
  * a list of the parts on their way to it, in the order in which they were posted. A part is removed
  * from the list when it and all parts before it have ended (osc_fabemu_reap()).
@@ -186,10 +187,10 @@ static ompi_request_t *call_release(struct osc_fabemu_call *call)
             osc_fabemu_unpack(&call->to, call->in, call->in_bytes);
         OBJ_RELEASE(call->to.type);
     }
-    if (request)
-        request->req_status.MPI_ERROR = !call->status             ? MPI_SUCCESS
-                                        : call->status == -EACCES ? MPI_ERR_RMA_RANGE
-                                                                  : MPI_ERR_OTHER;
+    if (request) /* its data may have been in the member's batch, which has failed */
+        request->req_status.MPI_ERROR = call->peer->rc                     ? MPI_ERR_RMA_RANGE
+                                        : call->status || call->peer->lost ? MPI_ERR_OTHER
+                                                                           : MPI_SUCCESS;
     free(call->out);
     free(call->in);
     free(call);
@@ -254,9 +255,9 @@ static ompi_request_t *part_take(struct osc_fabemu_window *w, struct osc_fabemu_
     return call_part_ends(call);
 }
 
-/* End the parts to @peer that are complete. Returns how many requests this completed. */
-static int peer_reap(struct osc_fabemu_window *w, struct osc_fabemu_peer *peer)
+int osc_fabemu_reap(struct osc_fabemu_window *w, int rank)
 {
+    struct osc_fabemu_peer *peer = &w->peer[rank];
     ompi_request_t *done[16];
     int count = 0;
 
@@ -271,12 +272,12 @@ static int peer_reap(struct osc_fabemu_window *w, struct osc_fabemu_peer *peer)
     return count;
 }
 
-int osc_fabemu_reap(struct osc_fabemu_window *w)
+int osc_fabemu_reap_all(struct osc_fabemu_window *w)
 {
     int count = 0;
 
     for (int i = 0; i < w->ranks; i++)
-        count += peer_reap(w, &w->peer[i]);
+        count += osc_fabemu_reap(w, i);
     return count;
 }
 
@@ -286,16 +287,16 @@ void osc_fabemu_parts_limit(struct osc_fabemu_window *w)
 
     while (w->parts >= PARTS_MOST) {
         osc_fabemu_wait(w, &wait);
-        (void)osc_fabemu_reap(w);
+        (void)osc_fabemu_reap_all(w);
     }
 }
 
-struct osc_fabemu_part *osc_fabemu_part_new(struct osc_fabemu_call *call)
+struct osc_fabemu_part *osc_fabemu_part_new(struct osc_fabemu_call *call, size_t listed)
 {
     struct osc_fabemu_part *part = &call->one;
 
-    if (part->call)
-        part = calloc(1, sizeof *part);
+    if (part->call || listed)
+        part = calloc(1, sizeof *part + listed);
     if (!part)
         (void)ompi_mpi_abort(call->w->comm, MPI_ERR_NO_MEM);
     part->call = call;
@@ -318,13 +319,13 @@ void osc_fabemu_part_append(struct osc_fabemu_part *part, int err)
     call->w->parts++;
 }
 
-struct osc_fabemu_part *osc_fabemu_part(struct osc_fabemu_call *call)
+struct osc_fabemu_part *osc_fabemu_part(struct osc_fabemu_call *call, size_t listed)
 {
     osc_fabemu_parts_limit(call->w);
     OPAL_THREAD_LOCK(&call->w->lock);
     osc_fabemu_batch_post(call->peer, true);
     OPAL_THREAD_UNLOCK(&call->w->lock);
-    return osc_fabemu_part_new(call);
+    return osc_fabemu_part_new(call, listed);
 }
 
 void osc_fabemu_part_posted(struct osc_fabemu_part *part, int err)
@@ -358,7 +359,7 @@ int osc_fabemu_drain(struct osc_fabemu_window *w, int rank, const char *name)
     sent = peer->sent;
     OPAL_THREAD_UNLOCK(&w->lock);
     for (;;) {
-        (void)peer_reap(w, peer);
+        (void)osc_fabemu_reap(w, rank);
         OPAL_THREAD_LOCK(&w->lock);
         rc = peer->ended >= sent ? peer->rc : 1;
         if (rc <= 0)
@@ -472,7 +473,7 @@ static void move_piece(struct osc_fabemu_call *call, uint64_t at, void *local, s
 {
     const struct osc_fabemu_place *place = &call->peer->place;
     struct fabemu *fab = call->w->fab;
-    struct osc_fabemu_part *part = osc_fabemu_part(call);
+    struct osc_fabemu_part *part = osc_fabemu_part(call, 0);
     int err;
 
     part->unordered = !puts || bytes > FABEMU_INJECT_BYTES;
@@ -485,28 +486,26 @@ static void move_piece(struct osc_fabemu_call *call, uint64_t at, void *local, s
 void osc_fabemu_move(struct osc_fabemu_call *call, const struct osc_fabemu_span *its, void *local,
                      size_t left, bool puts)
 {
-    struct osc_fabemu_window *w = call->w;
-    struct osc_fabemu_run run = {.record.op = FABEMU_RECORD_PUT};
-    int rank = (int)(call->peer - w->peer), rc = OMPI_SUCCESS;
+    struct osc_fabemu_run run = {.call = call,
+                                 .record.op = puts ? FABEMU_RECORD_PUT : FABEMU_RECORD_GET};
     struct osc_fabemu_pieces pieces;
     char *at_local = local;
+    int rc = OMPI_SUCCESS;
     uint64_t at;
     size_t bytes;
 
     osc_fabemu_pieces_begin(&pieces, its);
     for (; left && !rc && osc_fabemu_pieces_next(&pieces, &at, &bytes); left -= bytes) {
         bytes = bytes < left ? bytes : left;
-        if (puts && !call->request && !pieces.plain && bytes <= OSC_FABEMU_SMALL) {
-            rc = osc_fabemu_run_add(w, rank, &run, at, bytes, at_local);
-        } else {
-            rc = osc_fabemu_run_end(w, rank, &run);
+        if (!pieces.plain && bytes <= OSC_FABEMU_SMALL)
+            rc = osc_fabemu_run_add(&run, at, bytes, at_local);
+        else
             move_piece(call, at, at_local, bytes, puts);
-        }
         at_local += bytes;
     }
     osc_fabemu_pieces_end(&pieces);
-    if (osc_fabemu_run_end(w, rank, &run) || rc)
-        (void)ompi_mpi_abort(w->comm, MPI_ERR_NO_MEM);
+    if (osc_fabemu_run_end(&run) || rc)
+        (void)ompi_mpi_abort(call->w->comm, MPI_ERR_NO_MEM);
 }
 
 /*

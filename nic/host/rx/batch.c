@@ -37,15 +37,29 @@ static bool record_allowed(const struct nic_region *region, const struct nic_bat
     return nic_atomic_allowed(region, op, batch->serve);
 }
 
-/* Return the region if it permits the rest of the current block, or NULL. */
+/* Return the region if it permits the record's operation, or NULL. */
 static struct nic_region *record_region(struct fabemu *fab, const struct nic_batch *batch)
 {
     struct nic_region *region = nic_region_find(fab, batch->mem.key);
 
-    return region && record_allowed(region, batch) &&
-                   nic_region_holds(region, batch->record.offset, record_run(batch))
-               ? region
-               : NULL;
+    return region && record_allowed(region, batch) ? region : NULL;
+}
+
+/*
+ * Return the bytes from the current position to the end of the record's last block in memory, gaps
+ * included; or UINT64_MAX if the blocks lie backwards or far apart. The result may be larger by
+ * less than a block.
+ */
+static uint64_t record_span(const struct nic_batch *batch)
+{
+    uint64_t run = record_run(batch), left = batch->record.bytes - run;
+    const struct fabemu_stride *stride = &batch->stride;
+
+    if (!left)
+        return run;
+    if (stride->step > UINT32_MAX)
+        return UINT64_MAX;
+    return run + (left + stride->block - 1) / stride->block * stride->step;
 }
 
 /* Return whether a record only reads memory. Then it has no data in the list. */
@@ -104,18 +118,17 @@ static void record_apply(const struct fabemu_record *record, const uint8_t *from
 }
 
 /* Execute the record for its next @bytes, which have no gaps. The rest of the block is checked. */
-static int record_execute(struct fabemu *fab, struct nic_batch *batch, const uint8_t *from,
-                          uint64_t bytes)
+static int record_execute(const struct nic_region *region, struct nic_batch *batch,
+                          const uint8_t *from, uint64_t bytes)
 {
     const struct fabemu_record *record = &batch->record;
-    const struct nic_region *region = record_region(fab, batch);
     bool fetches = record_fetches(batch), puts = record->op == FABEMU_RECORD_PUT;
     uint8_t unused[NIC_MORE_BYTES],
         *before = fetches ? batch->serve->result + batch->fetched : unused;
     struct fabemu_iov iov[NIC_IOVS];
     unsigned pieces;
 
-    if (!region)
+    if (!nic_region_holds(region, record->offset, record_run(batch)))
         return -EACCES;
     pieces = nic_region_iov(region, record->offset, bytes, iov);
     if (region->traps && !nic_trap_mapped(iov, pieces, !record_reads(record)))
@@ -129,25 +142,76 @@ static int record_execute(struct fabemu *fab, struct nic_batch *batch, const uin
     return 0;
 }
 
+/* The next @n bytes of the current block were executed. */
+static inline void record_advance(struct nic_batch *batch, uint64_t n)
+{
+    batch->record.offset += n;
+    batch->record.bytes -= (uint32_t)n;
+    batch->in_block += n;
+    if (batch->in_block == batch->stride.block) {
+        batch->record.offset += batch->stride.step - batch->stride.block;
+        batch->in_block = 0;
+    }
+}
+
+static inline void record_copy(struct nic_batch *batch, void *to, const void *from, uint64_t n)
+{
+    if (n == sizeof(uint64_t)) /* a matrix of doubles: a call of memcpy() would take longer */
+        memcpy(to, from, sizeof(uint64_t));
+    else
+        memcpy(to, from, n);
+    record_advance(batch, n);
+}
+
+/*
+ * Copy the next @bytes of a put or get with gaps, whose memory was checked. A check for each block
+ * would take ten times as long as the copy.
+ */
+static void record_copy_all(const struct nic_region *region, struct nic_batch *batch,
+                            const uint8_t *from, uint64_t bytes)
+{
+    uint64_t base = (uintptr_t)region->piece[0].base - region->origin, n;
+    bool puts = batch->record.op == FABEMU_RECORD_PUT;
+    uint8_t *to = puts ? NULL : batch->serve->result + batch->fetched;
+
+    batch->fetched += puts ? 0 : bytes;
+    for (; bytes; bytes -= n) {
+        void *memory = (void *)(uintptr_t)(base + batch->record.offset);
+
+        n = record_run(batch);
+        n = n < bytes ? n : bytes;
+        if (puts) {
+            record_copy(batch, memory, from, n);
+            from += n;
+        } else {
+            record_copy(batch, to, memory, n);
+            to += n;
+        }
+    }
+}
+
 /* Execute the record for its next @bytes, block by block. @from: their data. */
 static void record_continue(struct fabemu *fab, struct nic_batch *batch, const uint8_t *from,
                             uint64_t bytes)
 {
-    uint64_t n;
+    const struct nic_region *region = record_region(fab, batch);
+    uint64_t span = record_span(batch), n;
 
+    if (!region) {
+        batch->status = -EACCES;
+        return;
+    }
+    if (batch->record.op >= FABEMU_RECORD_GET && region->pieces == 1 && !region->traps &&
+        span != UINT64_MAX && nic_region_holds(region, batch->record.offset, span)) {
+        record_copy_all(region, batch, from, bytes);
+        return;
+    }
     for (; bytes && !batch->status; bytes -= n, from += n) {
         n = record_run(batch);
         n = n < bytes ? n : bytes;
-        batch->status = record_execute(fab, batch, from, n);
-        if (batch->status)
-            return;
-        batch->record.offset += n;
-        batch->record.bytes -= (uint32_t)n;
-        batch->in_block += n;
-        if (batch->in_block == batch->stride.block) {
-            batch->record.offset += batch->stride.step - batch->stride.block;
-            batch->in_block = 0;
-        }
+        batch->status = record_execute(region, batch, from, n);
+        if (!batch->status)
+            record_advance(batch, n);
     }
 }
 

@@ -350,7 +350,7 @@ class Programs(DissectorCase):
                 {"what": formats.ATOMIC, "offset": 40008, "bytes": 4, "op": 7, "type": 4,
                  "fetch": 0, "payload": struct.pack("<iI", -7, 0x01020304)} | memory,
                 # the gets have filled the buffer: with zeros
-                {"what": formats.BATCH, "offset": 0, "bytes": 272,
+                {"what": formats.BATCH, "result": 0, "bytes": 272,
                  "payload": struct.pack("<QIBBH", 30000, 256, 255, 0, 0) + bytes(176)} | memory,
                 {"what": formats.BATCH_MORE, "queue": 0, "payload": bytes(80)},
                 self.message(6, 0, b"\0"), self.message(7, 0, group)]

@@ -58,11 +58,12 @@ HEAD = (("queue", "H"), ("check", "I"), ("ack", "I"), ("consumed", "I"))
 MESSAGE = (("src_queue", "H"), ("", "2x"), ("id", "I"), ("tag", "Q"), ("data", "Q"), ("bytes", "Q"))
 LITTLE = (("src_queue", "H"), ("", "2x"), ("data", "I"), ("tag", "Q"))
 MEMORY = (("id", "I"), ("", "4x"), ("key", "Q"), ("offset", "Q"), ("bytes", "Q"))
+LIST = (("id", "I"), ("", "4x"), ("key", "Q"), ("result", "Q"), ("bytes", "Q"))
 ELEMENTS = (("op", "B"), ("type", "B"), ("fetch", "B"), ("", "5x"))
 NOTICE = (("data", "Q"), ("src_queue", "H"), ("", "6x"))
 PARTS = {EAGER: MESSAGE, MORE: (), RTS: MESSAGE, PUT: MEMORY, PUT_RTS: MEMORY, GET: MEMORY,
          PUT_NOTICE: MEMORY + NOTICE, PUT_NOTICE_RTS: MEMORY + NOTICE,
-         BATCH: MEMORY, BATCH_MORE: (),
+         BATCH: LIST, BATCH_MORE: (),
          ATOMIC: MEMORY + ELEMENTS, SHORT: LITTLE, CTS: (("id", "I"), ("to", "I"), ("bytes", "Q")),
          FIN: (("id", "I"), ("status", "i")), RESULT: (("id", "I"), ("", "4x")),
          ACK: (),

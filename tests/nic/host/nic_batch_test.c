@@ -92,9 +92,12 @@ struct words {
     uint8_t op;
 };
 
-/* Add a record, and execute it on the model. Returns how many words of the result it gives. */
-static uint64_t words_add(struct list *list, const struct words *words, uint64_t *model,
-                          const uint64_t *data, uint64_t *result)
+static bool words_read(const struct words *words)
+{
+    return words->op == FABEMU_RECORD_GET || words->op == FABEMU_ATOMIC_FETCH;
+}
+
+static void list_strided(struct list *list, const struct words *words, const uint64_t *data)
 {
     const struct fabemu_record record = {.offset = 8 * words->at,
                                          .bytes = (uint32_t)(8 * words->count),
@@ -102,17 +105,23 @@ static uint64_t words_add(struct list *list, const struct words *words, uint64_t
                                          .type = FABEMU_U64,
                                          .strided = 1};
     const struct fabemu_stride stride = {.block = 8 * words->block, .step = 8 * words->step};
-    bool reads = words->op == FABEMU_RECORD_GET || words->op == FABEMU_ATOMIC_FETCH;
 
     list_append(list, &record, sizeof record);
     list_append(list, &stride, sizeof stride);
-    if (!reads)
+    if (!words_read(words))
         list_append(list, data, record.bytes);
+}
+
+/* Add a record, and execute it on the model. Returns how many words of the result it gives. */
+static uint64_t words_add(struct list *list, const struct words *words, uint64_t *model,
+                          const uint64_t *data, uint64_t *result)
+{
+    list_strided(list, words, data);
     for (uint64_t i = 0; i < words->count; i++) {
         uint64_t *word = &model[words->at + i / words->block * words->step + i % words->block];
 
         result[i] = *word;
-        if (!reads)
+        if (!words_read(words))
             *word = words->op == FABEMU_ATOMIC_ADD ? *word + data[i] : data[i];
     }
     return words->op == FABEMU_RECORD_PUT ? 0 : words->count;
@@ -340,6 +349,70 @@ static void batch__ends_at_the_first_refused_record(void)
     peers_close(&w);
 }
 
+/*
+ * Put or get the words @c of a region of 64 words. Blocks before the first one that is not inside
+ * the region are put, and the others are not.
+ */
+static void check_blocks(struct peers *w, uint64_t key, uint64_t memory[64], const struct words *c)
+{
+    static uint64_t data[64], got[64], model[64], result[64];
+    static struct list list, modelled;
+    struct words inside = *c;
+    bool puts = c->op == FABEMU_RECORD_PUT;
+    uint64_t at = c->at, n;
+    int status;
+
+    for (inside.count = 0; inside.count < c->count; inside.count += n, at += c->step) {
+        n = c->block < c->count - inside.count ? c->block : c->count - inside.count;
+        if (at > 64 - n)
+            break;
+    }
+    for (unsigned i = 0; i < 64; i++) {
+        memory[i] = model[i] = puts ? 0 : i + 100;
+        data[i] = i + 1;
+    }
+    list.used = modelled.used = 0;
+    words_add(&modelled, &inside, model, data, result);
+    list_strided(&list, c, data);
+    status = list_fetch(w, 0, key, &list, got, puts ? 0 : 8 * c->count);
+    CU_ASSERT_EQUAL(status, inside.count < c->count ? -EACCES : 0);
+    CU_ASSERT_TRUE(!memcmp(memory, model, sizeof model));
+    CU_ASSERT_TRUE(puts || status || !memcmp(got, result, 8 * c->count));
+}
+
+static void batch__checks_every_block(void)
+{
+    static const struct words c[] = {
+        {0, 32, 1, 2, 0},                /* up to the word before the last one */
+        {1, 32, 1, 2, 0},                /* up to the last word */
+        {0, 33, 1, 2, 0},                /* one block too many */
+        {1, 33, 1, 2, 0},                /* the same */
+        {63, 32, 1, (uint64_t)-2, 0},    /* backwards */
+        {63, 33, 1, (uint64_t)-2, 0},    /* backwards to before the region */
+        {3, 2, 1, 1u << 30, 0},          /* a long step */
+        {2, 33, 3, 6, 0},                /* the last block is half outside */
+        {2, 32, 3, 6, 0},                /* the last block is shorter, and inside */
+        {1, 4, 3, 63, 0},                /* it is shorter, and outside */
+        {4, 3, 1, UINT64_C(1) << 60, 0}, /* twice the step is 2^64 bytes */
+        {1, 33, 3, 5, 0},                /* longer blocks */
+    };
+    static uint64_t memory[64];
+    uint64_t key;
+    struct peers w;
+
+    peers_open(&w, 2, false);
+    fabemu_register(w.fab[1], memory, sizeof memory, FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE,
+                    &key);
+    for (unsigned i = 0; i < 2 * sizeof c / sizeof *c; i++) {
+        struct words words = c[i / 2];
+
+        words.op = i % 2 ? FABEMU_RECORD_PUT : FABEMU_RECORD_GET;
+        check_blocks(&w, key, memory, &words);
+    }
+    CU_ASSERT_TRUE(peers_clean(w.fab[0]) && peers_clean(w.fab[1]));
+    peers_close(&w);
+}
+
 /* A record may be of a region without FABEMU_REMOTE_WRITE only if it is an atomic. */
 static void batch__needs_permission(void)
 {
@@ -428,15 +501,11 @@ static void receive__executes_no_invalid_batch(void)
 int main(void)
 {
     static const struct test_case cases[] = {
-        CASE(batch__executes_records_in_order),
-        CASE(batch__returns_a_result),
-        CASE(batch__refuses_a_wrong_result),
-        CASE(batch__needs_no_confirmation),
-        CASE(batch__is_atomic_among_adapters),
-        CASE(batch__ends_at_the_first_refused_record),
-        CASE(batch__needs_permission),
-        CASE(receive__executes_no_invalid_batch),
-        {0},
+        CASE(batch__executes_records_in_order),   CASE(batch__returns_a_result),
+        CASE(batch__refuses_a_wrong_result),      CASE(batch__needs_no_confirmation),
+        CASE(batch__is_atomic_among_adapters),    CASE(batch__ends_at_the_first_refused_record),
+        CASE(batch__checks_every_block),          CASE(batch__needs_permission),
+        CASE(receive__executes_no_invalid_batch), {0},
     };
 
     return test_run("nic_batch", cases);

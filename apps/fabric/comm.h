@@ -8,6 +8,8 @@
  * FABRIC_PAIRS_MOST pairs are kept for processes that have ended. If the pairs of a process would
  * exceed this, all its messages are counted in one sum.
  *
+ * Processes and other hosts may forge their counts. Sums never wrap around: see emu_sum().
+ *
  * Thread: manager. The coordinator of several hosts adds the statistics of all hosts. Only the
  * times of sampled collectives with members on several hosts are missing, because no host gets all
  * of their reports.

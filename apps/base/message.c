@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "emu/util/printable.h"
+
 void print_message(const char *format, ...)
 {
     char line[1024] = "fabemu: ";
@@ -21,9 +23,7 @@ void print_message(const char *format, ...)
     if (bytes < 0)
         return;
     size_t end = strlen(line);
-    for (char *at = line; *at; at++)
-        if ((unsigned char)*at < ' ' || *at == 127)
-            *at = '?';
+    emu_no_controls(line, end);
     line[end++] = '\n';
     if (write(STDERR_FILENO, line, end) < 0)
         return; /* there is no other way to report it */

@@ -89,7 +89,8 @@ int pcapng_flush(struct pcapng *file)
 
 static void put(struct pcapng *file, const void *data, size_t bytes)
 {
-    memcpy(file->buf + file->used, data, bytes);
+    if (bytes) /* @data of no bytes may be NULL, which memcpy() does not permit */
+        memcpy(file->buf + file->used, data, bytes);
     file->used += bytes;
 }
 

@@ -11,6 +11,7 @@
 #include "apps/fabric/comm.h"
 #include "apps/fabric/links.h"
 #include "emu/hostif/pending.h"
+#include "emu/util/count.h"
 
 /* --- limits of a line ------------------------------------------------------------------- */
 
@@ -61,7 +62,7 @@ void hosts_totals_add(struct fabric_totals *sum, struct json_object *list)
         json_object_array_length(list) != FABRIC_COUNTERS + 2)
         return;
     for (size_t i = 0; i < FABRIC_COUNTERS; i++)
-        counter[i] += json_object_get_uint64(json_object_array_get_idx(list, i));
+        emu_sum(&counter[i], hosts_number_at(list, i));
     factor = json_object_get_double(json_object_array_get_idx(list, FABRIC_COUNTERS));
     lag_ns = json_object_get_uint64(json_object_array_get_idx(list, FABRIC_COUNTERS + 1));
     /* a host may send NaN, or a number below 0 */
@@ -200,7 +201,7 @@ static void add_cell(void *cell, struct json_object *list, size_t first, const s
         if (of[i].how == ADDED_REAL)
             *(double *)at += (double)other;
         else if (of[i].how == ADDED)
-            *own += other;
+            emu_sum(own, other);
         else
             *own = other > *own ? other : *own;
     }
@@ -224,7 +225,6 @@ static struct json_object *comm_sums_list(const struct fabric_comm *comm)
     return list;
 }
 
-/* Return the number of a pair. Pairs are sent in ascending order of their numbers. */
 /*
  * [TRANSLATED,TRAPS,NODE,PEER,ERRNO,ADDRESS,BYTES]; the last five numbers describe the last trap.
  */
@@ -248,8 +248,8 @@ static void memory_add(struct fabric_comm_memory *sum, struct json_object *list)
     uint64_t traps = list ? hosts_number_at(list, 1) : 0;
 
     if (list)
-        sum->translated += hosts_number_at(list, 0);
-    sum->traps += traps;
+        emu_sum(&sum->translated, hosts_number_at(list, 0));
+    emu_sum(&sum->traps, traps);
     if (!traps)
         return;
     sum->node = (uint32_t)hosts_number_at(list, 2);
@@ -259,6 +259,7 @@ static void memory_add(struct fabric_comm_memory *sum, struct json_object *list)
                                        .bytes = hosts_number_at(list, 6)};
 }
 
+/* Return the number of a pair. Pairs are sent in ascending order of their numbers. */
 static uint64_t pair_number(const struct fabric_comm *comm, const struct fabric_pair *pair)
 {
     return (uint64_t)pair->from * comm->nodes + pair->to;
@@ -369,10 +370,16 @@ static void pairs_add(struct fabric_comm *sum, struct json_object *list)
                                                            .bytes = bytes};
             capacity--;
         } else {
-            sum->more_messages += messages;
-            sum->more_bytes += bytes;
+            emu_sum(&sum->more_messages, messages);
+            emu_sum(&sum->more_bytes, bytes);
         }
     }
+}
+
+/* Return counter @name; 0 if it is missing or negative. */
+static uint64_t count_of(struct json_object *comm, const char *name)
+{
+    return json_object_get_uint64(json_object_object_get(comm, name));
 }
 
 void hosts_comm_add(struct fabric_comm *sum, struct json_object *comm)
@@ -380,8 +387,8 @@ void hosts_comm_add(struct fabric_comm *sum, struct json_object *comm)
     cells_add(sum, list_of(comm, "cells", OF_CELL * CELLS, OF_CELL));
     comm_sums_add(sum, list_of(comm, "sampled", COMM_SUM_NUMBERS * COMM_SUMS, COMM_SUM_NUMBERS));
     pairs_add(sum, list_of(comm, "pairs", 0, OF_PAIR));
-    sum->more_messages += (uint64_t)emu_json_number(comm, "more_messages", 0);
-    sum->more_bytes += (uint64_t)emu_json_number(comm, "more_bytes", 0);
-    sum->unreported += (uint64_t)emu_json_number(comm, "unreported", 0);
+    emu_sum(&sum->more_messages, count_of(comm, "more_messages"));
+    emu_sum(&sum->more_bytes, count_of(comm, "more_bytes"));
+    emu_sum(&sum->unreported, count_of(comm, "unreported"));
     memory_add(&sum->memory, list_of(comm, "memory", OF_MEMORY, OF_MEMORY));
 }

@@ -250,6 +250,7 @@ static int live_fault(const char *name, char *const *words, int count)
     int status = ask(name, request, QUERY_FIELDS({"fault", json_type_int}), &reply);
     if (status)
         return status;
+    emu_json_no_controls(reply);
     printf("fault %lld\n", (long long)emu_json_number(reply, "fault", 0));
     if (*emu_json_text(reply, "note", ""))
         print_message("%s", emu_json_text(reply, "note", ""));
@@ -307,6 +308,8 @@ static int live_list(const char *name, bool json)
     if (status)
         return status;
     faults = json_object_object_get(reply, "faults");
+    if (!json)
+        emu_json_no_controls(reply);
     if (json)
         options_print_json(faults);
     else if (!emu_json_count(faults))

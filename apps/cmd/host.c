@@ -317,6 +317,18 @@ static int wait_first(struct host *host, const struct host_plan *plan, int most_
     return err;
 }
 
+/* The first event after the handshake is not "ready": write the reason to @error. */
+static int not_ready(struct json_object *event, char *error, size_t error_bytes)
+{
+    if (strcmp(emu_json_text(event, "event", ""), "host_lost") == 0)
+        return fail(-EHOSTDOWN, error, error_bytes,
+                    "the fabric did not start: host %s was lost: %s",
+                    emu_json_text(event, "name", "?"), emu_json_text(event, "why", "?"));
+    return fail(-(int)emu_json_number(event, "errno", EAGAIN), error, error_bytes,
+                "the fabric did not start: %s",
+                emu_json_text(event, "error", "no reason was given"));
+}
+
 static int wait_ready(struct host *host, const struct host_plan *plan, uint64_t start_ms,
                       char *error, size_t error_bytes)
 {
@@ -337,9 +349,7 @@ static int wait_ready(struct host *host, const struct host_plan *plan, uint64_t 
                           "smaller network takes less"
                         : "died while it started; see the lines above, or try a smaller network");
     if (strcmp(emu_json_text(event, "event", ""), "ready") != 0)
-        err = fail(-(int)emu_json_number(event, "errno", EAGAIN), error, error_bytes,
-                   "the fabric did not start: %s",
-                   emu_json_text(event, "error", "no reason was given"));
+        err = not_ready(event, error, error_bytes);
     json_object_put(event);
     return err;
 }

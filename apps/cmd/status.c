@@ -163,6 +163,7 @@ static void print_status(const struct status *status, struct json_object *reply)
     size_t count = emu_json_count(attached);
     long long threads = (long long)emu_json_number(report, "threads", 0);
 
+    emu_json_no_controls(reply);
     printf("%s: %s, profile %s, clock %s, %lld thread%s, %zu of %lld nodes attached (pid %lld)",
            emu_json_text(reply, "name", "?"), emu_json_text(report, "topo", "?"),
            report_profile(report).text,
@@ -314,8 +315,10 @@ int check_main(int argc, char **argv)
         print_message("%s", error);
     else if (options.json)
         options_print_json(check);
-    else
+    else {
+        emu_json_no_controls(check);
         audit_print(stdout, name, check);
+    }
     json_object_put(reply);
     return right ? EXIT_SUCCESS : EXIT_FAILURE;
 }
@@ -369,6 +372,7 @@ int env_main(int argc, char **argv)
         print_message("%s", error);
         return EXIT_FAILURE;
     }
+    emu_json_no_controls(reply);
     provider = emu_json_text(json_object_object_get(reply, "report"), "provider", PROVIDER_NAME);
     err = paths_of(path, sizeof path, name, error, sizeof error);
     if (!err) {

@@ -187,6 +187,7 @@ static int on_keys(struct top *top)
     int err = 0;
 
     screen_keys(&top->state, &top->board);
+    top->state.paused &= top->view.sample > 0; /* before the first snapshot there is no view */
     if (top->state.paused && !paused) {
         err = telemetry_view_copy(&top->shown, &top->view);
         err = err ? err : telemetry_view_copy(&top->shown_before, &top->before);

@@ -10,6 +10,7 @@
 #include "apps/control/conn.h"
 #include "apps/fabric/comm.h"
 #include "emu/packet/kind.h"
+#include "emu/util/count.h"
 
 #define KIND(emu_kind) ((emu_kind)-EMU_MULTICAST)
 /* maximum number of lines about collectives; each line is for one kind, size and place */
@@ -120,8 +121,8 @@ struct sum {
 static void sum_add(struct sum *sum, const struct fabric_pair *pair)
 {
     sum->pairs++;
-    sum->messages += pair->messages;
-    sum->bytes += pair->bytes;
+    emu_sum(&sum->messages, pair->messages);
+    emu_sum(&sum->bytes, pair->bytes);
 }
 
 static struct json_object *sum_build(struct json_object *ret, const struct sum *sum)
@@ -187,10 +188,10 @@ static struct json_object *messages_build(struct fabric_comm *comm, const struct
         qsort(comm->pair, listed, sizeof *comm->pair, by_nodes);
     for (uint32_t i = 0; i < listed; i++)
         json_object_array_add(matrix, pair_build(&comm->pair[i]));
-    left.messages += comm->more_messages;
-    left.bytes += comm->more_bytes;
-    all.messages += comm->more_messages;
-    all.bytes += comm->more_bytes;
+    emu_sum(&left.messages, comm->more_messages);
+    emu_sum(&left.bytes, comm->more_bytes);
+    emu_sum(&all.messages, comm->more_messages);
+    emu_sum(&all.bytes, comm->more_bytes);
     sum_build(ret, &all);
     json_object_object_add(ret, "within_switch", sum_build(json_object_new_object(), &near));
     json_object_object_add(ret, "to_itself", sum_build(json_object_new_object(), &self));
@@ -218,6 +219,26 @@ static struct json_object *memory_build(const struct fabric_comm_memory *memory)
     return ret;
 }
 
+/* Count the numbers in @json, and in all objects and lists in it, that are unknown sums. */
+static uint64_t overflows(struct json_object *json)
+{
+    uint64_t count = 0;
+
+    if (json_object_is_type(json, json_type_object)) {
+        json_object_object_foreach(json, name, value)
+        {
+            (void)name;
+            count += overflows(value);
+        }
+        return count;
+    }
+    for (size_t i = 0; i < emu_json_count(json); i++)
+        count += overflows(emu_json_at(json, i));
+    if (json_object_is_type(json, json_type_int))
+        count += !emu_sum_is_known(json_object_get_uint64(json));
+    return count;
+}
+
 struct json_object *comm_build(struct fabric *fabric, const struct fabric_config *config)
 {
     struct json_object *ret;
@@ -230,6 +251,7 @@ struct json_object *comm_build(struct fabric *fabric, const struct fabric_config
     json_add_number(ret, "unreported", comm.unreported);
     json_object_object_add(ret, "messages", messages_build(&comm, config->graph));
     json_object_object_add(ret, "memory", memory_build(&comm.memory));
+    json_add_number(ret, "overflows", overflows(ret));
     fabric_comm_free(&comm);
     return ret;
 }
@@ -246,9 +268,18 @@ static uint64_t number(struct json_object *object, const char *name)
     return json_object_get_uint64(member(object, name));
 }
 
-static double percent(uint64_t part, uint64_t of)
+struct share_text {
+    char text[16];
+};
+
+/* Return the share of @part in @of as text, "unknown" if a process or host has forged a count. */
+static struct share_text share_of(uint64_t part, uint64_t of)
 {
-    return of ? 100.0 * (double)part / (double)of : 0;
+    struct share_text ret = {"unknown"};
+
+    if (part <= of && emu_sum_is_known(of))
+        snprintf(ret.text, sizeof ret.text, "%.0f %%", of ? 100.0 * (double)part / (double)of : 0);
+    return ret;
 }
 
 static void print_collective(FILE *out, struct json_object *one)
@@ -266,9 +297,9 @@ static void print_collective(FILE *out, struct json_object *one)
             duration_of_ns((double)number(time, "mean")).text,
             duration_of_ns((double)number(time, "longest")).text);
     if (wait)
-        fprintf(out, " %9s %9s %7.0f %%", duration_of_ns((double)number(wait, "mean")).text,
+        fprintf(out, " %9s %9s %9s", duration_of_ns((double)number(wait, "mean")).text,
                 duration_of_ns((double)number(network, "mean")).text,
-                percent(number(wait, "sum"), number(time, "sum")));
+                share_of(number(wait, "sum"), number(time, "sum")).text);
     else
         fputs(strcmp(emu_json_text(one, "where", ""), "elsewhere") ? "   not measured"
                                                                    : "   elsewhere",
@@ -352,12 +383,13 @@ static void print_heaviest(FILE *out, struct json_object *matrix, struct json_ob
 static void print_traps(FILE *out, struct json_object *memory)
 {
     struct json_object *last = member(memory, "last_trap");
+    uint64_t accesses = number(memory, "translated");
 
     if (!last)
         return;
+    emu_sum(&accesses, number(memory, "traps"));
     fprintf(out, "  traps        %s of %s accesses to memory of other processes; the last at node ",
-            amount_count(number(memory, "traps")).text,
-            amount_count(number(memory, "traps") + number(memory, "translated")).text);
+            amount_count(number(memory, "traps")).text, amount_count(accesses).text);
     fprintf(out, "%llu,\n               by node %llu, %s at 0x%llx: %s\n",
             (unsigned long long)number(last, "node"), (unsigned long long)number(last, "from"),
             amount_of_bytes(number(last, "bytes")).text,
@@ -373,13 +405,18 @@ void comm_print(FILE *out, struct json_object *comm)
 
     print_collectives(out, member(comm, "collectives"));
     print_traps(out, member(comm, "memory"));
+    if (number(comm, "overflows"))
+        fprintf(out,
+                "  overflows    %s sums of counts do not fit in 64 bits: a process has forged a "
+                "count\n",
+                amount_count(number(comm, "overflows")).text);
     if (!number(messages, "messages"))
         return;
     fprintf(out, "  messages     %s of %s in all, between %s pair%s of nodes; ",
             amount_count(number(messages, "messages")).text, amount_of_bytes(bytes).text,
             amount_count(number(messages, "pairs")).text,
             number(messages, "pairs") == 1 ? "" : "s");
-    fprintf(out, "%.0f %% of the bytes within a switch\n",
-            percent(number(member(messages, "within_switch"), "bytes"), bytes));
+    fprintf(out, "%s of the bytes within a switch\n",
+            share_of(number(member(messages, "within_switch"), "bytes"), bytes).text);
     print_heaviest(out, member(messages, "matrix"), member(messages, "names"));
 }

@@ -19,6 +19,7 @@
 #include "apps/fabric/sample.h"
 #include "emu/packet/kind.h"
 #include "emu/hostif/fabric/fabric.h"
+#include "emu/util/count.h"
 
 /* Messages that the detached processes of one node have sent, sorted by destination. */
 struct comm_row {
@@ -48,9 +49,9 @@ static void cells_add(struct fabric_comm_cell *to, struct emu_comm_shared *from)
     for (size_t i = 0; i < sizeof from->cell / sizeof *cell; i++) {
         uint64_t longest_ns = emu_count_read(&cell[i].longest_ns);
 
-        to[i].calls += emu_count_read(&cell[i].calls);
-        to[i].bytes += emu_count_read(&cell[i].bytes);
-        to[i].ns += emu_count_read(&cell[i].ns);
+        emu_sum(&to[i].calls, emu_count_read(&cell[i].calls));
+        emu_sum(&to[i].bytes, emu_count_read(&cell[i].bytes));
+        emu_sum(&to[i].ns, emu_count_read(&cell[i].ns));
         if (longest_ns > to[i].longest_ns)
             to[i].longest_ns = longest_ns;
     }
@@ -61,8 +62,8 @@ static void memory_add(struct fabric_comm_memory *to, const struct emu_comm_shar
 {
     uint64_t traps = emu_count_read(&from->traps);
 
-    to->translated += emu_count_read(&from->translated);
-    to->traps += traps;
+    emu_sum(&to->translated, emu_count_read(&from->translated));
+    emu_sum(&to->traps, traps);
     if (!traps)
         return;
     to->node = node;
@@ -114,8 +115,8 @@ static uint32_t row_sum(struct fabric_pair *ret, const struct comm_row *row,
         if (peer == to && peer < nodes) {
             const struct emu_comm_peer *sent = emu_hostif_peer(hostif->shared, nodes, peer);
 
-            pair->messages += emu_count_read(&sent->messages);
-            pair->bytes += emu_count_read(&sent->bytes);
+            emu_sum(&pair->messages, emu_count_read(&sent->messages));
+            emu_sum(&pair->bytes, emu_count_read(&sent->bytes));
             peer = peer_next(hostif, peer + 1);
         }
     }
@@ -128,8 +129,8 @@ static void hostif_more(const struct emu_hostif *hostif, uint64_t *messages, uin
     for (uint32_t n = 0; (n = peer_next(hostif, n)) < hostif->nodes; n++) {
         const struct emu_comm_peer *sent = emu_hostif_peer(hostif->shared, hostif->nodes, n);
 
-        *messages += emu_count_read(&sent->messages);
-        *bytes += emu_count_read(&sent->bytes);
+        emu_sum(messages, emu_count_read(&sent->messages));
+        emu_sum(bytes, emu_count_read(&sent->bytes));
     }
 }
 
@@ -287,8 +288,8 @@ int fabric_comm_read(struct fabric *fabric, struct fabric_comm *ret)
     memcpy(ret->cell, past->cell, sizeof ret->cell);
     memcpy(ret->sampled, past->samples.sum, sizeof ret->sampled);
     ret->unreported = past->samples.unreported + past->samples.count;
-    ret->more_messages += past->more_messages;
-    ret->more_bytes += past->more_bytes;
+    emu_sum(&ret->more_messages, past->more_messages);
+    emu_sum(&ret->more_bytes, past->more_bytes);
     ret->memory = past->memory;
     for (uint32_t n = 0; n < fabric->config.graph->nodes; n++) {
         if (!fabric->hostif[n])

@@ -8,6 +8,8 @@
  * are kept for processes that have ended. If the pairs of a process would exceed this, all its
  * messages are counted in one sum.
  *
+ * Processes and other hosts may forge their counts. Sums never wrap around: see emu_sum().
+ *
  * Thread: manager. The coordinator of several hosts adds up the statistics of all hosts. These lack
  * only the times of sampled collectives whose members are on several hosts, because no host gets
  * all of their reports.

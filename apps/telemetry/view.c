@@ -353,9 +353,11 @@ static int take_snapshot(struct telemetry_view *view, struct json_object *line)
 
 int telemetry_view_take(struct telemetry_view *view, struct json_object *line)
 {
-    const char *event = emu_json_text(line, "event", "");
+    const char *event;
     int err;
 
+    emu_json_no_controls(line);
+    event = emu_json_text(line, "event", "");
     if (json_object_object_get_ex(line, "ok", NULL) && !emu_json_true(line, "ok"))
         return -EMSGSIZE; /* the fabric sends this instead of a snapshot that is too large */
     if (strcmp(event, "telemetry_shape") == 0)

@@ -8,6 +8,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "emu/util/printable.h"
+
 #define READ_BYTES 4096u /* one read has at least this much space */
 
 /* --- buffers ------------------------------------------------------------------------ */
@@ -396,4 +398,49 @@ size_t emu_json_count(struct json_object *list)
 struct json_object *emu_json_at(struct json_object *list, size_t i)
 {
     return i < emu_json_count(list) ? json_object_array_get_idx(list, i) : NULL;
+}
+
+static void text_no_controls(struct json_object *text)
+{
+    size_t bytes = (size_t)json_object_get_string_len(text);
+    char *copy = malloc(bytes + 1);
+
+    if (copy) {
+        memcpy(copy, json_object_get_string(text), bytes);
+        emu_no_controls(copy, bytes);
+    }
+    /* the new text has the length of the old one, so this needs no memory */
+    json_object_set_string_len(text, copy ? copy : "", copy ? (int)bytes : 0);
+    free(copy);
+}
+
+static bool name_has_controls(const char *name)
+{
+    size_t bytes = strlen(name);
+    char *copy = strdup(name);
+    bool ret = true; /* if there is no memory */
+
+    if (copy) {
+        emu_no_controls(copy, bytes);
+        ret = strcmp(copy, name) != 0;
+    }
+    free(copy);
+    return ret;
+}
+
+void emu_json_no_controls(struct json_object *json)
+{
+    if (json_object_is_type(json, json_type_string))
+        text_no_controls(json);
+    for (size_t i = 0; i < emu_json_count(json); i++)
+        emu_json_no_controls(emu_json_at(json, i));
+    if (!json_object_is_type(json, json_type_object))
+        return;
+    json_object_object_foreach(json, name, value) /* permits to delete the current member */
+    {
+        if (name_has_controls(name))
+            json_object_object_del(json, name);
+        else
+            emu_json_no_controls(value);
+    }
 }

@@ -119,4 +119,11 @@ bool emu_json_true(struct json_object *message, const char *field);
 size_t emu_json_count(struct json_object *list);
 struct json_object *emu_json_at(struct json_object *list, size_t i);
 
+/**
+ * emu_json_no_controls - make the texts in @json safe to print on a terminal, because another
+ * program sent them: replace control characters (emu_no_controls()), and delete each member whose
+ * name has control characters.
+ */
+void emu_json_no_controls(struct json_object *json);
+
 #endif

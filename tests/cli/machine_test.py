@@ -155,6 +155,23 @@ class MachineTest(FabemuCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("FABEMU_TCLASS is 'fast': it must be default, bulk or latency", done.stderr)
 
+    def test_numbers_in_the_environment__are_checked(self):
+        example = os.path.join(os.path.dirname(self.command), "apps", "example")
+        both = 'FABEMU_NODE=1 "$0" 2 & FABEMU_NODE=0 "$0" 2; wait'
+        for name, value in itertools.product(("FABEMU_EAGER_BYTES", "FABEMU_PEER_TIMEOUT_MS"),
+                                             ("-1", "+5", "1e9", "many", " 7")):
+            self.env[name] = value
+            done = self.fabemu("run", "--topo", self.topo, "--", example, "2")
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(f"{name} is '{value}': it must be a whole number", done.stderr)
+            del self.env[name]
+        for name, value in (("FABEMU_EAGER_BYTES", "0x100"), ("FABEMU_EAGER_BYTES", "9" * 30),
+                            ("FABEMU_PEER_TIMEOUT_MS", "off"), ("FABEMU_EAGER_BYTES", "")):
+            self.env[name] = value
+            done = self.fabemu("run", "--topo", self.topo, "--", "sh", "-c", both, example)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            del self.env[name]
+
     def test_throughput__is_not_bound_by_credits(self):
         path = os.path.join(self.dir, "pair")
         with open(path, "w") as f:

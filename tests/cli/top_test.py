@@ -520,6 +520,54 @@ class Sorted(OnTerminal):
         self.keys("q")
         self.ended(0)
 
+    def test_pause_before_the_first_snapshot__waits_for_it(self):
+        self.open()
+        stream = self.fabric.next()
+        self.fabric.say(stream, {"ok": True})
+        until(lambda: not termios.tcgetattr(self.slave)[3] & termios.ICANON)
+        self.keys("cp")
+        # top reads keys before it reads the lines that arrive later
+        self.assertTrue(until(lambda: struct.unpack("i", fcntl.ioctl(
+            self.slave, termios.FIONREAD, b"0000"))[0] == 0))
+        self.fabric.say(stream, SHAPE, self.snapshot(1))
+        self.shows("KIND", "up 1.0 s")
+        self.assertNotIn("PAUSED", self.screen.text())
+        self.keys("q")
+        self.ended(0)
+
+    def test_once__prints_no_control_characters(self):
+        """A fabric that lies cannot change the state of the terminal."""
+        evil = "\x1b[2J\x07\u009b31m\x7f"
+        shape = {**SHAPE, "name": evil, "topo": evil, "profile": evil,
+                 "names": [evil] * 24, "wait_kinds": [evil] * 20, "link_states": [evil] * 5,
+                 "origin": {"settings": {evil: 1, "a": evil}}}
+        snapshot = self.snapshot(1)
+        for process in snapshot["processes"]:
+            process["command"] = evil
+        top = subprocess.Popen([self.command, "top", "--once", "u"], stdout=subprocess.PIPE,
+                               env=self.env)
+        self.started.append(top)
+        self.fabric.say(self.fabric.next(), {"ok": True}, shape, snapshot,
+                        {**snapshot, "sample": 2, "at_ns": 2 * 10**9})
+        out = top.communicate(timeout=PATIENCE_S)[0].decode()
+        self.assertEqual(top.returncode, 0, out)
+        self.assertIn("?[2J???31m?", out)
+        self.assertFalse([c for c in out if c != "\n" and not c.isprintable()])
+
+    def test_status__prints_no_control_characters(self):
+        evil = "\x1b]0;lie\x07"
+        self.fabric.replies["status"] = {
+            "ok": True, "name": evil, "attached": [{"node": 1, "pid": 1, "command": evil}],
+            "report": {"topo": evil, "profile": {"name": evil}, "clock": {"mode": evil}}}
+        self.fabric.replies["check"] = {"ok": False, "error": evil + "\u009b"}
+        done = self.fabemu("status", "u")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("?]0;lie?", done.stdout)
+        checked = self.fabemu("check", "u")
+        self.assertIn("?]0;lie???", checked.stderr)
+        for text in (done.stdout, checked.stderr):
+            self.assertFalse([c for c in text if c != "\n" and not c.isprintable()], text)
+
     def test_in_simulated_time__times_are_simulated(self):
         """All times are in ps there."""
         self.play(clock="virtual", last={

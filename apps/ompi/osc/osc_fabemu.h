@@ -241,7 +241,7 @@ int osc_fabemu_call_begin(struct osc_fabemu_window *w, int rank, size_t out_byte
                           struct osc_fabemu_call **ret);
 /**
  * osc_fabemu_part - create a part of the call. The caller then posts the request of the part. Waits
- * while too many parts are on their way. @listed: size of the part's list of records in bytes, or 0.
+ * while too many parts are on their way. @listed: bytes of the part's list of records, or 0.
  * Lock: not held. osc_fabemu_part_posted - append @part to the list of its member. @err: the result
  * of posting it. @part may be freed. Lock: not held.
  */

@@ -293,6 +293,8 @@ static int attach_new(struct fabemu **ret, const char *path)
 
     err = tclass_given(&tclass);
     if (!err)
+        err = nic_check_environment();
+    if (!err)
         err = nic_control_attach(&control, path, &job, &info, &fds);
     if (err)
         return err;

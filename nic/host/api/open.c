@@ -29,21 +29,45 @@ static const struct nic_transport transports[] = {
 };
 
 /*
- * Return a number from the environment, but at most @most; @otherwise if there is none. The number
- * may be decimal, octal (0...) or hexadecimal (0x...).
+ * Read a number from the environment, but at most @most. *ret stays unchanged if there is none. The
+ * number may be decimal, octal (0...) or hexadecimal (0x...). Errors: -EINVAL.
  */
-static uint32_t env_limited(const char *name, uint32_t otherwise, uint32_t most)
+static int env_limited(const char *name, uint64_t most, uint64_t *ret)
 {
     const char *text = getenv(name);
     unsigned long long value;
     char *end;
 
     if (!text || !*text)
-        return otherwise;
+        return 0;
     value = strtoull(text, &end, 0);
-    if (*end)
-        return otherwise;
-    return value > most ? most : (uint32_t)value;
+    if (*end || *text < '0' || *text > '9') /* strtoull() accepts a sign */
+        return nic_fail(-EINVAL, "%s is '%.40s': it must be a whole number", name, text);
+    *ret = value > most ? most : value;
+    return 0;
+}
+
+static int env_eager(uint64_t *bytes)
+{
+    return env_limited("FABEMU_EAGER_BYTES", NIC_EAGER_LIMIT, bytes);
+}
+
+static int env_peer_timeout(uint64_t *ms)
+{
+    const char *text = getenv("FABEMU_PEER_TIMEOUT_MS");
+
+    if (!text || strcmp(text, "off") != 0)
+        return env_limited("FABEMU_PEER_TIMEOUT_MS", UINT32_MAX, ms);
+    *ms = FABEMU_FOREVER;
+    return 0;
+}
+
+int nic_check_environment(void)
+{
+    uint64_t number;
+    int err = env_eager(&number);
+
+    return err ? err : env_peer_timeout(&number);
 }
 
 /*
@@ -53,15 +77,13 @@ static uint32_t env_limited(const char *name, uint32_t otherwise, uint32_t most)
 static void nic_init_bounds(struct fabemu *fab)
 {
     struct fabemu_bounds *bounds = &fab->info.bounds;
-    const char *own = getenv("FABEMU_PEER_TIMEOUT_MS");
-    uint32_t own_ms = env_limited("FABEMU_PEER_TIMEOUT_MS", 0, UINT32_MAX);
+    uint64_t own_ms = 0;
 
+    env_peer_timeout(&own_ms);
 #define FILL(field, name, ms, what) bounds->field##_ms += bounds->field##_ms ? 0 : (ms);
     EMU_BOUNDS_LIBRARY(FILL)
 #undef FILL
-    if (own && strcmp(own, "off") == 0)
-        bounds->silence_ms = bounds->leave_ms = FABEMU_FOREVER;
-    else if (own_ms)
+    if (own_ms)
         bounds->silence_ms = bounds->leave_ms = own_ms;
     fab->hello_limit_ns = emu_bound_ns(bounds->silence_ms);
     fab->vacant_limit_ns = emu_bound_ns(bounds->successor_ms);
@@ -71,6 +93,7 @@ static void nic_init_bounds(struct fabemu *fab)
 
 static void nic_init(struct fabemu *fab)
 {
+    uint64_t eager_bytes = EAGER_DEFAULT;
     const struct emu_hostif_shared *sh = fab->hostif.shared;
     struct emu_list *const lists[] = {&fab->ready,    &fab->connecting, &fab->bulk,   &fab->ctls,
                                       &fab->ctl_free, &fab->serving,    &fab->busy,   &fab->setting,
@@ -79,7 +102,8 @@ static void nic_init(struct fabemu *fab)
     fab->incarnation = fab->info.incarnation =
         emu_incarnation_first(emu_hostif_nic_incarnation(&fab->hostif, fab->info.node));
     fab->transport = transports[fab->info.acknowledged];
-    fab->eager_bytes = env_limited("FABEMU_EAGER_BYTES", EAGER_DEFAULT, NIC_EAGER_LIMIT);
+    env_eager(&eager_bytes);
+    fab->eager_bytes = (uint32_t)eager_bytes;
     nic_init_bounds(fab);
     fab->simulated = sh->simulated;
     fab->watch_gap_ns = NIC_WATCH_NS;

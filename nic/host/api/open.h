@@ -11,6 +11,12 @@
 #include "nic/host/base/adapter.h"
 
 /**
+ * nic_check_environment - check the numbers in the environment that nic_open() reads. For an
+ * invalid number, nic_open() uses the default. Errors: -EINVAL and a text for fabemu_error().
+ */
+int nic_check_environment(void);
+
+/**
  * nic_open - create an adapter on a host interface, without control socket and thread.
  * @fds: on success the adapter owns the eventfd fds->bell.
  * Errors: -EPROTO, -ENOMEM.

@@ -1085,6 +1085,37 @@ static void comm__beyond_the_limit_is_counted(void)
     }
 }
 
+/* The sums of forged counts of another host do not wrap around, and negative counts are 0. */
+static void comm__forged_counts_do_not_wrap(void)
+{
+    static struct fabric_comm sum;
+    static struct fabric_totals totals;
+    struct json_object *comm = json_object_new_object(), *list = json_object_new_array();
+
+    sum = (struct fabric_comm){.nodes = NODES, .more_bytes = 7, .unreported = 7, .memory.traps = 7};
+    json_object_object_add(comm, "more_messages", json_object_new_int64(-1));
+    json_object_object_add(comm, "more_bytes", json_object_new_uint64(UINT64_MAX - 3));
+    json_object_object_add(comm, "unreported", json_object_new_int64(INT64_MIN));
+    for (uint64_t i = 0; i < 7; i++)
+        json_object_array_add(list, json_object_new_uint64(UINT64_MAX - 3));
+    json_object_object_add(comm, "memory", list);
+    hosts_comm_add(&sum, comm);
+    json_object_put(comm);
+    CU_ASSERT_EQUAL(sum.more_messages, 0);
+    CU_ASSERT_EQUAL(sum.more_bytes, UINT64_MAX);
+    CU_ASSERT_EQUAL(sum.unreported, 7);
+    CU_ASSERT_EQUAL(sum.memory.traps, UINT64_MAX);
+    fabric_comm_free(&sum);
+
+    totals = (struct fabric_totals){.sent = UINT64_MAX - 1};
+    for (int i = 0; i < 2; i++) {
+        list = hosts_totals_list(&totals);
+        hosts_totals_add(&totals, list);
+        json_object_put(list);
+    }
+    CU_ASSERT_EQUAL(totals.sent, UINT64_MAX);
+}
+
 /* --- links lost and rejoined ------------------------------------------------------------------ */
 
 static int rejoins(void *links, uint32_t host)
@@ -1308,6 +1339,8 @@ int main(void)
         CASE(comm__of_another_host_is_complete),
         CASE(comm__without_an_end_loses_the_host),
         CASE(comm__beyond_the_limit_is_counted),
+        CASE(comm__forged_counts_do_not_wrap),
+        CASE(comm__forged_counts_do_not_wrap),
         CASE(link__lost_repeatedly_is_repaired),
         CASE(connect__failure_shows_printable_text),
         CASE(connect__ends_on_request),

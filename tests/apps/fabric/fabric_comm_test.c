@@ -75,6 +75,31 @@ static void pairs__are_of_all_incarnations(void)
     hostifs_close(&e);
 }
 
+/* A forged count cannot make a sum wrap around to a number that looks right. */
+static void sums__of_forged_counts_do_not_wrap(void)
+{
+    struct fabric_comm comm;
+    struct hostifs e;
+
+    open_stopped(&e);
+    sends(&e, 1, 3, UINT64_MAX - 1);
+    hostifs_detach(&e, 1);
+    hostifs_attach(&e, 1);
+    sends(&e, 1, 3, 100);
+    check_pairs(&e, (struct fabric_pair[]){{1, 3, 2, UINT64_MAX}}, 1);
+    for (uint32_t i = 0; i < 2; i++) {
+        emu_count(&e.nic[1].shared->comm.cell[0][0][0].calls, UINT64_MAX / 3 * 2);
+        emu_count(&e.nic[1].shared->comm.traps, UINT64_MAX / 3 * 2);
+        hostifs_detach(&e, 1);
+        hostifs_attach(&e, 1);
+    }
+    CU_ASSERT_EQUAL_FATAL(fabric_comm_read(e.fabric, &comm), 0);
+    CU_ASSERT_EQUAL(comm.cell[0][0][0].calls, UINT64_MAX);
+    CU_ASSERT_EQUAL(comm.memory.traps, UINT64_MAX);
+    fabric_comm_free(&comm);
+    hostifs_close(&e);
+}
+
 static struct emu_comm_cell *cell_of(struct hostifs *e, uint32_t node)
 {
     return &e->nic[node].shared->comm.cell[EMU_COMM_NETWORK][EMU_BARRIER - EMU_MULTICAST][0];
@@ -254,6 +279,7 @@ static void reported__is_bounded(void)
 
 static const struct test_case cases[] = {
     CASE(pairs__are_of_all_incarnations),
+    CASE(sums__of_forged_counts_do_not_wrap),
     CASE(counters__are_summed_up),
     CASE(reported__is_split_by_the_last_member),
     CASE(reported__depends_on_the_root),

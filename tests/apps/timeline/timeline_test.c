@@ -352,6 +352,37 @@ static void report__uses_the_singular_for_one_pair(void)
     }
 }
 
+/* A lying daemon or process can make a part larger than the whole, or the whole unknown. */
+static void report__prints_no_share_that_cannot_be(void)
+{
+    static const struct {
+        const char *near, *bytes, *share;
+    } cases[] = {{"156", "100", "unknown of"},
+                 {"100", "100", "100 % of"},
+                 {"0", "0", "0 % of"},
+                 {"18446744073709551615", "18446744073709551615", "unknown of"},
+                 {"-5", "100", "0 % of"}};
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[240], *out = NULL;
+        struct json_object *comm;
+        size_t bytes;
+        FILE *file = open_memstream(&out, &bytes);
+
+        snprintf(text, sizeof text,
+                 "{\"overflows\":%zu,\"messages\":{\"messages\":3,\"bytes\":%s,\"pairs\":1,"
+                 "\"within_switch\":{\"bytes\":%s}}}",
+                 i, cases[i].bytes, cases[i].near);
+        comm = json_tokener_parse(text);
+        comm_print(file, comm);
+        fclose(file);
+        CU_ASSERT_PTR_NOT_NULL(strstr(out, cases[i].share));
+        CU_ASSERT_EQUAL(strstr(out, "  overflows    ") != NULL, i > 0);
+        json_object_put(comm);
+        free(out);
+    }
+}
+
 static const struct test_case cases[] = {
     CASE(file__is_in_order),
     CASE(flow__joins_both_ends),
@@ -360,6 +391,7 @@ static const struct test_case cases[] = {
     CASE(file__must_be_a_regular_file),
     CASE(file__is_valid_when_its_writer_is_killed),
     CASE(report__uses_the_singular_for_one_pair),
+    CASE(report__prints_no_share_that_cannot_be),
     {0},
 };
 

@@ -297,7 +297,8 @@ static void print_collectives(FILE *out, struct json_object *all)
     for (size_t i = 0; i < count && i < LINES_MOST; i++)
         print_collective(out, row[i]);
     if (count > LINES_MOST)
-        fprintf(out, "    and %zu more kinds and sizes\n", count - LINES_MOST);
+        fprintf(out, "    and %zu more kind%s and size%s\n", count - LINES_MOST,
+                plural_s(count - LINES_MOST), plural_s(count - LINES_MOST));
     free(row);
 }
 
@@ -373,8 +374,7 @@ void comm_print(FILE *out, struct json_object *comm)
         return;
     fprintf(out, "  messages     %s of %s in all, between %s pair%s of nodes; ",
             amount_count(number(messages, "messages")).text, amount_of_bytes(bytes).text,
-            amount_count(number(messages, "pairs")).text,
-            number(messages, "pairs") == 1 ? "" : "s");
+            amount_count(number(messages, "pairs")).text, plural_s(number(messages, "pairs")));
     fprintf(out, "%.0f %% of the bytes within a switch\n",
             percent(number(member(messages, "within_switch"), "bytes"), bytes));
     print_heaviest(out, member(messages, "matrix"), member(messages, "names"));

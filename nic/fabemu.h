@@ -1249,6 +1249,14 @@ FABEMU_API uint32_t fabemu_uses(struct fabemu *fab);
 FABEMU_API int fabemu_outside(struct fabemu *fab, const char *why);
 
 /**
+ * fabemu_finalizing - name a function that returns whether the program has called MPI_Finalize, for
+ * reports of standstills. The library calls it about once a second, with a lock held. It must not
+ * call the library. @asked: NULL: no function; after the return, the last one is not called again.
+ * Thread: any.
+ */
+FABEMU_API void fabemu_finalizing(struct fabemu *fab, bool (*asked)(void));
+
+/**
  * fabemu_refused - record in the report of the fabric at $FABEMU_SOCKET that this process asked the
  * libfabric provider for something that it does not support. The fabric forgets it when the process
  * attaches. Waits for the fabric's reply, usually less than a millisecond.

@@ -49,7 +49,8 @@ def dialogue(text):
                  ".*".join(map(re.escape, line.split("…"))) + r"\n" for line in output.splitlines()]
         yield typed, "".join(lines)
 
-SLOW_START = re.compile(r"^fabemu: (?:waiting: |all \d+ processes have attached).*\n", re.MULTILINE)
+SLOW_START = re.compile(r"^fabemu: (?:waiting: |(?:all \d+ processes have|the process has) "
+                        r"attached).*\n", re.MULTILINE)
 
 
 class RecipesTest(FabemuCase):

@@ -82,10 +82,11 @@ void audit_print(FILE *out, const char *name, struct json_object *audit)
     audit_print_wrong(out, "  ", audit);
     fprintf(
         out,
-        "  checked      %lld switch%s, %lld cables, %lld routes, %lld group%s, %lld buffer%s in "
+        "  checked      %lld switch%s, %lld cable%s, %lld route%s, %lld group%s, %lld buffer%s in "
         "use\n",
-        number(audit, "switches"), number(audit, "switches") == 1 ? "" : "es",
-        number(audit, "cables"), number(audit, "routes"), number(audit, "groups"),
+        number(audit, "switches"), plural_es(number(audit, "switches")), number(audit, "cables"),
+        plural_s(number(audit, "cables")), number(audit, "routes"),
+        plural_s(number(audit, "routes")), number(audit, "groups"),
         plural_s(number(audit, "groups")), number(audit, "buffers"),
         plural_s(number(audit, "buffers")));
     if (partitioned || treeless)
@@ -95,9 +96,9 @@ void audit_print(FILE *out, const char *name, struct json_object *audit)
                 "impossible\n",
                 partitioned, plural_s(partitioned), treeless, plural_s(treeless));
     if (number(audit, "between_hosts"))
-        fprintf(out,
-                "  hosts        %lld cables are between hosts: their credits are not added up\n",
-                number(audit, "between_hosts"));
+        fprintf(out, "  hosts        %lld cable%s between hosts: their credits are not added up\n",
+                number(audit, "between_hosts"),
+                number(audit, "between_hosts") == 1 ? " is" : "s are");
     fprintf(out, "  took         %s", duration_of_ns((double)number(audit, "elapsed_ns")).text);
     fprintf(out, "; of that the workers were held for %s\n",
             duration_of_ns((double)number(audit, "paused_ns")).text);

@@ -24,6 +24,12 @@ static inline const char *plural_s(uint64_t count)
     return count == 1 ? "" : "s";
 }
 
+/** plural_es - return the ending of a noun like "process" after @count: "" or "es". Pure. */
+static inline const char *plural_es(uint64_t count)
+{
+    return count == 1 ? "" : "es";
+}
+
 struct duration {
     char text[32];
 };

@@ -127,8 +127,8 @@ void lines_close(struct lines *file)
     lines_drain(file);
     file->all_left_out += count_waiting(file);
     if (file->all_left_out)
-        print_message("%s: %" PRIu64 " lines were left out; the reader was too slow", file->what,
-                      file->all_left_out);
+        print_message("%s: %" PRIu64 " line%s left out; the reader was too slow", file->what,
+                      file->all_left_out, file->all_left_out == 1 ? " was" : "s were");
     if (file->fd >= 0)
         file_watch(file, false);
     emu_json_free(&file->out);

@@ -384,16 +384,18 @@ void capture_print(const struct capture_files *files, const struct capture_writt
                  "--snaplen keeps more",
                  (unsigned long long)written->missed);
     if (written->overwritten)
-        snprintf(old, sizeof old, "; %llu older ones were overwritten",
-                 (unsigned long long)written->overwritten);
+        snprintf(old, sizeof old, "; %llu older one%s overwritten",
+                 (unsigned long long)written->overwritten,
+                 written->overwritten == 1 ? " was" : "s were");
     if (written->full)
-        snprintf(late, sizeof late, "; %llu later ones were not written, because of --capture-size",
-                 after);
+        snprintf(late, sizeof late, "; %llu later one%s not written, because of --capture-size",
+                 after, after == 1 ? " was" : "s were");
     if (err)
         print_message(
-            "capture: writing %s failed (%s): %llu record%s in it, and %llu later ones were not "
+            "capture: writing %s failed (%s): %llu record%s in it, and %llu later one%s not "
             "written%s%s",
-            files->label, strerror(-err), records, are, after, fast, old);
+            files->label, strerror(-err), records, are, after, after == 1 ? " was" : "s were", fast,
+            old);
     else
         print_message("capture: %llu record%s in %s%s%s%s", records, are, files->label, fast, old,
                       late);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "apps/cluster/cluster.h"
+#include "apps/base/amount.h"
 #include "apps/base/quantity.h"
 #include "apps/base/message.h"
 #include "emu/util/slurp.h"
@@ -368,7 +369,7 @@ static int read_end(const struct parse *p, char **at, uint32_t *host, uint32_t *
         return wrong(p, -EINVAL, "no host '%.*s' in this file", SHOWN, word);
     if (i >= p->cluster.host[*host].ports)
         return wrong(p, -EINVAL, "host %s has %u port%s, from 0 on: there is no port %llu", word,
-                     p->cluster.host[*host].ports, p->cluster.host[*host].ports == 1 ? "" : "s",
+                     p->cluster.host[*host].ports, plural_s(p->cluster.host[*host].ports),
                      (unsigned long long)i);
     *port = (uint32_t)i;
     return 0;

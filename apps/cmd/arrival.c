@@ -2,6 +2,8 @@
 /* arrival.c - see arrival.h. */
 #include "apps/cmd/arrival.h"
 
+#include <stdio.h>
+
 #include "apps/base/command.h"
 #include "apps/base/amount.h"
 #include "apps/base/message.h"
@@ -33,9 +35,14 @@ void arrival_event(struct arrival *a, struct json_object *event)
     a->ranks = ranks;
     if (!a->waits || attached < ranks)
         return;
-    if (a->printed >= 0 && ranks)
-        print_message("all %lld processes have attached, after %s", (long long)ranks,
+    if (a->printed >= 0 && ranks) {
+        char all[48] = "the process has";
+
+        if (ranks > 1)
+            snprintf(all, sizeof all, "all %lld processes have", (long long)ranks);
+        print_message("%s attached, after %s", all,
                       duration_of_ns((double)(emu_now_ms() - a->since_ms) * 1e6).text);
+    }
     a->waits = false;
 }
 
@@ -53,8 +60,8 @@ void arrival_print(struct arrival *a)
     if (arrival_due_ms(a) != 0)
         return;
     if (a->ranks)
-        print_message("waiting: %lld of %lld processes have attached", (long long)a->attached,
-                      (long long)a->ranks);
+        print_message("waiting: %lld of %lld processes %s attached", (long long)a->attached,
+                      (long long)a->ranks, a->attached == 1 ? "has" : "have");
     else
         print_message("waiting: no process has attached to the fabric yet");
     a->printed = a->attached;

@@ -459,5 +459,5 @@ void telemetry_board_sums(const struct telemetry_view *now, const struct telemet
              attached, now->nodes, brief(rate(&span, now->totals.hops, was->hops)).text,
              brief(rate(&span, now->totals.credit_stalls, was->credit_stalls)).text,
              brief(rate(&span, now->totals.contributions, was->contributions)).text, out,
-             out == 1 ? "" : "s");
+             plural_s(out));
 }

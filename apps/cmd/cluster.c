@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "apps/base/amount.h"
 #include "apps/cluster/cluster.h"
 #include "apps/fault/fault.h"
 #include "apps/cmd/options.h"
@@ -96,7 +97,7 @@ static void print_between(const struct placed *p)
     uint32_t hosts = p->cluster->hosts, between[CLUSTER_HOSTS_MAX * CLUSTER_HOSTS_MAX];
     uint32_t crossing = topo_cut_cables(p->graph, p->host_of, hosts, between);
 
-    printf("%u link%s between hosts\n", crossing, crossing == 1 ? "" : "s");
+    printf("%u link%s between hosts\n", crossing, plural_s(crossing));
     for (uint32_t a = 0; a < hosts; a++)
         for (uint32_t b = a + 1; b < hosts; b++) {
             uint32_t links = cluster_links(p->cluster, a, b), port_a, port_b;
@@ -124,8 +125,7 @@ static int print_cluster(struct placed *p, const struct fabric_config *config)
     }
     printf("fabric %s on %s, profile %s: %u host%s, lost when silent for %s, %s\n",
            p->cluster->fabric, p->graph->spec, config->profile.name, p->cluster->hosts,
-           p->cluster->hosts == 1 ? "" : "s",
-           fault_print_time(p->cluster->silent_ns * 1000, silent),
+           plural_s(p->cluster->hosts), fault_print_time(p->cluster->silent_ns * 1000, silent),
            *p->cluster->key ? "with a key" : "without a key");
     for (p->host = 0; p->host < p->cluster->hosts; p->host++)
         print_host(p);

@@ -212,7 +212,7 @@ static int check(const char *what, const struct fabric_config *config)
         printf("# %s on %s, profile %s, clock %s, seed %llu: %u fault%s; a dry run, nothing is "
                "injected\n",
                what, config->graph->spec, config->profile.name, emu_clock_name(config->clock),
-               (unsigned long long)config->seed, schedule.count, schedule.count == 1 ? "" : "s");
+               (unsigned long long)config->seed, schedule.count, plural_s(schedule.count));
     for (uint32_t i = 0; i < schedule.count && !status; i++)
         status =
             print_fault(&schedule.line[i].fault, &network, fault_seed(config->seed, i, 0), note);

@@ -65,7 +65,7 @@ static int load_profile(struct fabric_config *ret, const struct options *options
 {
     const char *machine = options->topo ? topo_machine(options->topo) : NULL;
     const char *name = options->profile ? options->profile : machine ? machine : DEFAULT_PROFILE;
-    char error[640];
+    char error[1280];
 
     ret->profile_from = options->profile ? "option" : machine ? "network" : "default";
     if (emu_profile_load(&ret->profile, name, error, sizeof error)) {

@@ -33,6 +33,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "apps/base/amount.h"
 #include "apps/base/command.h"
 #include "apps/fabric/origin.h"
 #include "apps/cmd/arrival.h"
@@ -348,8 +349,8 @@ static bool phase_is_over(const struct run *run)
 static void escalate(struct run *run, const pid_t *left, size_t count)
 {
     if (run->phase == LEFTOVER && phase_is_over(run)) {
-        print_message("the command left %zu process%s behind; ending %s", count,
-                      count == 1 ? "" : "es", count == 1 ? "it" : "them");
+        print_message("the command left %zu process%s behind; ending %s", count, plural_es(count),
+                      count == 1 ? "it" : "them");
         enter(run, ENDING);
         run->hurried = true;
     }

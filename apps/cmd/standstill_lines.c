@@ -119,7 +119,7 @@ static void add_list(struct line *line, const struct printing *to, struct json_o
 
     for (size_t i = 0; i < count; i++)
         ranks = ranks && number_at(to, nodes, i, true) >= 0;
-    add(line, ranks ? "rank%s " : "node%s ", count == 1 ? "" : "s");
+    add(line, ranks ? "rank%s " : "node%s ", plural_s(count));
     for (size_t i = 0; i < count; ranges++) {
         int64_t first = number_at(to, nodes, i, ranks), last = first;
 
@@ -233,6 +233,8 @@ static void add_doing(struct line *line, const struct printing *to, int64_t node
 
     if (add_absence(&absence, process))
         add(line, "; it%s", absence.text);
+    else if (emu_json_true(process, "finalizes"))
+        return; /* print_finalizing() lists it */
     else if (!emu_json_true(process, "waits"))
         add(line, "; it computes, or waits for something outside the fabric");
     else if (waits_elsewhere(to, process, node))
@@ -489,6 +491,27 @@ static void print_absent(const struct printing *to)
     }
 }
 
+/* Print which processes are in MPI_Finalize, because others may wait for them in vain. */
+static void print_finalizing(const struct printing *to)
+{
+    struct json_object *nodes = json_object_new_array();
+    struct line line = {.used = 0};
+
+    for (size_t i = 0; i < emu_json_count(to->attached); i++) {
+        struct json_object *process = emu_json_at(to->attached, i);
+
+        if (emu_json_true(process, "finalizes"))
+            json_object_array_add(nodes,
+                                  json_object_new_int64(emu_json_number(process, "node", -1)));
+    }
+    if (emu_json_count(nodes)) {
+        add_list(&line, to, nodes);
+        add(&line, emu_json_count(nodes) == 1 ? " is in MPI_Finalize" : " are in MPI_Finalize");
+        to->print(line.text);
+    }
+    json_object_put(nodes);
+}
+
 static void print_processes(const struct printing *to)
 {
     size_t left = 0;
@@ -507,7 +530,8 @@ static void print_processes(const struct printing *to)
     if (left) {
         struct line line = {.used = 0};
 
-        add(&line, "and %zu more processes wait for one peer each", left);
+        add(&line, "and %zu more process%s", left,
+            left == 1 ? " waits for a peer" : "es wait for one peer each");
         to->print(line.text);
     }
 }
@@ -668,8 +692,10 @@ void standstill_print(struct json_object *message, void (*print)(const char *lin
     print_each(&to, json_object_object_get(standstill, "disagreements"), print_disagreement);
     print_each(&to, to.collectives, print_collective);
     print_processes(&to);
-    if (standstill_for_ns(message))
+    if (standstill_for_ns(message)) {
+        print_finalizing(&to);
         print_absent(&to);
+    }
     print_each(&to, json_object_object_get(standstill, "links"), print_link);
 }
 

@@ -168,7 +168,7 @@ static void print_status(const struct status *status, struct json_object *reply)
            emu_json_text(reply, "name", "?"), emu_json_text(report, "topo", "?"),
            report_profile(report).text,
            emu_json_text(json_object_object_get(report, "clock"), "mode", "?"), threads,
-           threads == 1 ? "" : "s", count, (long long)emu_json_number(report, "nodes", 0),
+           plural_s(threads), count, (long long)emu_json_number(report, "nodes", 0),
            (long long)emu_json_number(reply, "supervisor", 0));
     if (!status->report && standstill_for_ns(reply))
         printf(", nothing has moved for %s", duration_of_ns((double)standstill_for_ns(reply)).text);

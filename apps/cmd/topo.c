@@ -113,17 +113,19 @@ static void print_parts(const struct topo_graph *graph, const struct figures *fi
     const struct topo_parts *parts = &graph->parts;
 
     if (parts->node_chassis)
-        printf(
-            "  made of        %u node chassis, %u top chassis (%u top switches), %u routers\n"
-            "                 %llu cables: %llu to nodes, %u between chassis; %u backplane links\n",
-            parts->node_chassis, parts->top_chassis, parts->top_switches, graph->switches,
-            (unsigned long long)figures->node_cables + parts->top_cables,
-            (unsigned long long)figures->node_cables, parts->top_cables, parts->backplane);
+        printf("  made of        %u node chassis, %u top chassis (%u top switch%s), %u router%s\n"
+               "                 %llu cables: %llu to nodes, %u between chassis; %u backplane "
+               "link%s\n",
+               parts->node_chassis, parts->top_chassis, parts->top_switches,
+               plural_es(parts->top_switches), graph->switches, plural_s(graph->switches),
+               (unsigned long long)figures->node_cables + parts->top_cables,
+               (unsigned long long)figures->node_cables, parts->top_cables, parts->backplane,
+               plural_s(parts->backplane));
     if (parts->left_out || parts->loops)
         printf("  left out       %u device%s neither switch nor node, %u cable%s from a switch to "
                "itself\n",
                parts->left_out, parts->left_out == 1 ? " that is" : "s that are", parts->loops,
-               parts->loops == 1 ? "" : "s");
+               plural_s(parts->loops));
 }
 
 static void print_checked(const struct topo_checked *checked)
@@ -134,9 +136,12 @@ static void print_checked(const struct topo_checked *checked)
     if (checked->by_levels)
         puts("                 all lead up and then down, so waits form no cycle: no deadlock");
     else
-        printf("                 %llu channels, and %llu waits of one channel for another (routes, "
-               "multicast,\n                 combining) that form no cycle: no deadlock\n",
-               (unsigned long long)checked->channels, (unsigned long long)checked->waits);
+        printf(
+            "                 %llu channel%s, and %llu wait%s of one channel for another "
+            "(routes, multicast,\n                 combining) that form%s no cycle: no deadlock\n",
+            (unsigned long long)checked->channels, plural_s(checked->channels),
+            (unsigned long long)checked->waits, plural_s(checked->waits),
+            checked->waits == 1 ? "s" : "");
 }
 
 static void find_sizes(const struct topo_graph *graph, uint32_t *least, uint32_t *most)
@@ -157,9 +162,9 @@ static void print_switches(const struct topo_graph *graph)
 
     find_sizes(graph, &least, &most);
     printf("  switches       %u in %u level%s, ", graph->switches, graph->levels,
-           graph->levels == 1 ? "" : "s");
+           plural_s(graph->levels));
     if (least == most)
-        printf("%u port%s each\n", most, most == 1 ? "" : "s");
+        printf("%u port%s each\n", most, plural_s(most));
     else
         printf("%u to %u ports\n", least, most);
 }
@@ -195,10 +200,11 @@ static void print_text(const struct fabric_config *config, const struct figures 
     print_parts(graph, figures);
     if (graph->label)
         printf("  direction up   %s\n", topo_up_text(graph->up));
-    printf("  longest route  %u switch%s\n", figures->longest, figures->longest == 1 ? "" : "es");
-    printf("  zero load      %.1f ns over 1 switch, %.1f ns over %u (profile %s, %d bytes)\n",
-           (double)figures->least_ps / 1000, (double)figures->most_ps / 1000, figures->longest,
-           config->profile.name, SEGMENT_BYTES);
+    printf("  longest route  %u switch%s\n", figures->longest, plural_es(figures->longest));
+    printf("  zero load      %.1f ns over 1 switch", (double)figures->least_ps / 1000);
+    if (figures->longest > 1)
+        printf(", %.1f ns over %u", (double)figures->most_ps / 1000, figures->longest);
+    printf(" (profile %s, %d bytes)\n", config->profile.name, SEGMENT_BYTES);
     print_memory(graph, &figures->bytes);
     if (figures->workers)
         printf("  workers        %u: the route to a random node has on average %.2f cables between "

@@ -321,16 +321,16 @@ struct json_object *traffic_report_json(const struct traffic_result *result,
 
 static void latency_text(FILE *out, const char *what, const struct traffic_latency *latency)
 {
-    char ci[32] = "-";
+    char ci[32] = ""; /* of one sample, or of equal ones, there is none */
 
     if (!latency->messages) {
         fprintf(out, "  %-12s none\n", what);
         return;
     }
     if (latency->mean_ci95_ps >= 0)
-        snprintf(ci, sizeof ci, "%.1f", latency->mean_ci95_ps / 1000);
-    fprintf(out, "  %-12s %.1f ns (+- %s) mean, %.1f least, %.1f median, %.1f 99 %%, %.1f most\n",
-            what, ns(latency->mean_ps), ci, ns(latency->least_ps), ns(latency->median_ps),
+        snprintf(ci, sizeof ci, " (+- %.1f)", latency->mean_ci95_ps / 1000);
+    fprintf(out, "  %-12s %.1f ns%s mean, %.1f least, %.1f median, %.1f 99 %%, %.1f most\n", what,
+            ns(latency->mean_ps), ci, ns(latency->least_ps), ns(latency->median_ps),
             ns(latency->p99_ps), ns(latency->most_ps));
 }
 
@@ -393,8 +393,8 @@ static void title_text(FILE *out, const struct traffic_config *config, const cha
     const struct topo_graph *graph = config->fabric.graph;
 
     fprintf(out, "%s on %s: %u nodes, %u switch%s, profile %s, seed %llu\n", pattern, graph->spec,
-            graph->nodes, graph->switches, graph->switches == 1 ? "" : "es",
-            config->fabric.profile.name, (unsigned long long)config->fabric.seed);
+            graph->nodes, graph->switches, plural_es(graph->switches), config->fabric.profile.name,
+            (unsigned long long)config->fabric.seed);
 }
 
 /* Print the parameters of a pattern, but not those of multicasts, which open_text() prints. */
@@ -421,8 +421,8 @@ static void goal_text(FILE *out, const struct traffic_result *result,
     fprintf(out, "  file         %s: %u rank%s, %llu operation%s\n", title->goal, goal->ranks,
             plural_s(goal->ranks), (unsigned long long)goal->operations,
             plural_s(goal->operations));
-    fprintf(out, "  messages     %llu, %llu bytes\n", (unsigned long long)goal->messages,
-            (unsigned long long)goal->bytes);
+    fprintf(out, "  messages     %llu, %llu byte%s\n", (unsigned long long)goal->messages,
+            (unsigned long long)goal->bytes, plural_s(goal->bytes));
     fprintf(out, "  completion   %.1f ns\n", ns(goal->finish_ps.most_ps));
     range_text(out, "ranks end", &goal->finish_ps);
     range_text(out, "blocked", &goal->blocked_ps);
@@ -455,11 +455,12 @@ void traffic_report_text(FILE *out, const struct traffic_result *result,
         latency_text(out, "latency", &result->latency);
     }
     fprintf(out,
-            "  emulation    %s of simulated time in %s, %u thread%s on %u host%s; %llu hops, %.2f "
+            "  emulation    %s of simulated time in %s, %u thread%s on %u host%s; %llu hop%s, %.2f "
             "million a second\n",
             duration_of_ns(ns(result->virtual_ps)).text, duration_of_ns(result->wall_s * 1e9).text,
             result->threads, plural_s(result->threads), result->hosts, plural_s(result->hosts),
-            (unsigned long long)result->hops, per((double)result->hops, result->wall_s) / 1e6);
+            (unsigned long long)result->hops, plural_s(result->hops),
+            per((double)result->hops, result->wall_s) / 1e6);
     if (result->faults.any)
         fprintf(out,
                 "  faults       hit %llu %s%s; %llu link%s lost, %llu up again, %llu taken out; "

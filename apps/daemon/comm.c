@@ -332,7 +332,8 @@ static void print_collectives(FILE *out, struct json_object *all)
     for (size_t i = 0; i < count && i < LINES_MOST; i++)
         print_collective(out, row[i]);
     if (count > LINES_MOST)
-        fprintf(out, "    and %zu more kinds and sizes\n", count - LINES_MOST);
+        fprintf(out, "    and %zu more kind%s and size%s\n", count - LINES_MOST,
+                plural_s(count - LINES_MOST), plural_s(count - LINES_MOST));
     free(row);
 }
 
@@ -414,8 +415,7 @@ void comm_print(FILE *out, struct json_object *comm)
         return;
     fprintf(out, "  messages     %s of %s in all, between %s pair%s of nodes; ",
             amount_count(number(messages, "messages")).text, amount_of_bytes(bytes).text,
-            amount_count(number(messages, "pairs")).text,
-            number(messages, "pairs") == 1 ? "" : "s");
+            amount_count(number(messages, "pairs")).text, plural_s(number(messages, "pairs")));
     fprintf(out, "%s of the bytes within a switch\n",
             share_of(number(member(messages, "within_switch"), "bytes"), bytes).text);
     print_heaviest(out, member(messages, "matrix"), member(messages, "names"));

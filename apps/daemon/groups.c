@@ -34,6 +34,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "apps/base/amount.h"
 #include "apps/daemon/client.h"
 #include "apps/fabric/hosts.h"
 #include "apps/fabric/links.h"
@@ -148,9 +149,9 @@ static int check_share(const struct daemon *daemon, const uint32_t *nodes, uint3
 
         if (held && held >= (uint64_t)left * ADMISSION_SHARE)
             return fail(-ENOSPC, error, error_bytes,
-                        "node %u holds %u groups, and the remaining %u are reserved for others; it "
-                        "must leave some",
-                        nodes[i], held, left);
+                        "node %u holds %u group%s, and the remaining %u are reserved for others; "
+                        "it must leave some",
+                        nodes[i], held, plural_s(held), left);
     }
     return 0;
 }
@@ -714,7 +715,8 @@ void daemon_group_join(struct daemon *daemon, struct client *client, struct json
         group_decline(daemon, group, member);
         groups_sweep(daemon); /* the group may be freed here */
         daemon_reply_error(daemon, client, -EINVAL,
-                           "group %" PRId64 " has %u members, not %" PRId64, id, count, members);
+                           "group %" PRId64 " has %u member%s, not %" PRId64, id, count,
+                           plural_s(count), members);
     } else {
         member->standing = JOINED;
         daemon_send(daemon, client, json_add_number(conn_ok(), "members", group->count));

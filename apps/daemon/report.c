@@ -518,7 +518,7 @@ static void print_fabric(FILE *out, struct json_object *report)
     long long switches = number(report, "switches");
 
     fprintf(out, "  fabric       %s: %lld nodes, %lld switch%s, profile %s, %lld thread%s\n",
-            text(report, "topo"), number(report, "nodes"), switches, switches == 1 ? "" : "es",
+            text(report, "topo"), number(report, "nodes"), switches, plural_es(switches),
             report_profile(report).text, threads, plural_s(threads));
     fprintf(out, "  clock        %s", text(clock, "mode"));
     if (strcmp(text(clock, "mode"), "real") == 0)
@@ -529,18 +529,20 @@ static void print_fabric(FILE *out, struct json_object *report)
                 lasted(clock, "simulated_ns").text, lasted(clock, "last_post_ns").text,
                 text(report, "digest"));
     if (number(clock, "late_posts"))
-        fprintf(out, ", not exact: %s segments were posted too late for their time",
-                counted(clock, "late_posts").text);
+        fprintf(out, ", not exact: %s posted too late for their time",
+                counted_of(clock, "late_posts", "segment").text);
     print_sleeps(out, clock);
     print_compute(out, member(clock, "compute"));
     fprintf(out, "\n  processes    %lld attached, %lld at the same time",
             number(processes, "attached"), number(processes, "peak"));
     if (number(processes, "refused"))
-        fprintf(out, ", %lld got no node", number(processes, "refused"));
+        fprintf(out, ", %lld attempt%s to attach failed", number(processes, "refused"),
+                plural_s(number(processes, "refused")));
     if (number(processes, "cut_off"))
         fprintf(out, ", %lld cut off: did not take their segments", number(processes, "cut_off"));
     if (number(processes, "goodbyes_late"))
-        fprintf(out, ", %lld disconnects not complete in time", number(processes, "goodbyes_late"));
+        fprintf(out, ", %s not complete in time",
+                counted_of(processes, "goodbyes_late", "disconnect").text);
     fputc('\n', out);
 }
 
@@ -579,7 +581,7 @@ static void print_programs(FILE *out, struct json_object *programs, double facto
         fprintf(
             out,
             "               the waits of %lld process%s are unknown: not visible from this host\n",
-            unseen, unseen == 1 ? "" : "es");
+            unseen, plural_es(unseen));
 }
 
 static void print_provider(FILE *out, const char *name)
@@ -595,7 +597,7 @@ static void print_outside(FILE *out, struct json_object *one)
         fprintf(
             out,
             "  outside      MPI messages of %lld process%s do not pass through the fabric: %s\n",
-            number(one, "processes"), number(one, "processes") == 1 ? "" : "es", text(one, "why"));
+            number(one, "processes"), plural_es(number(one, "processes")), text(one, "why"));
 }
 
 static void print_refusals(FILE *out, struct json_object *list)
@@ -610,7 +612,7 @@ static void print_refusals(FILE *out, struct json_object *list)
             fprintf(out, "rank %lld, ", (long long)rank);
         fprintf(out, "pid %lld (%s)", number(one, "pid"), text(one, "command"));
         if (more > 0)
-            fprintf(out, " and %lld more process%s", more, more == 1 ? "" : "es");
+            fprintf(out, " and %lld more process%s", more, plural_es(more));
         fprintf(out, ": the provider does not support the %s\n", text(one, "what"));
     }
 }
@@ -696,7 +698,7 @@ static void print_faults(FILE *out, struct json_object *report)
                 number(fault, "times") ? "" : "did not begin");
         if (number(fault, "times"))
             fprintf(out, "%lld time%s, %s: %lld%s", number(fault, "times"),
-                    number(fault, "times") == 1 ? "" : "s", text(fault, "hits_are"),
+                    plural_s(number(fault, "times")), text(fault, "hits_are"),
                     number(fault, "hits"),
                     routes_changed(fault, links) ? "; routes were changed" : "");
         fputc('\n', out);
@@ -713,7 +715,7 @@ static void print_faults(FILE *out, struct json_object *report)
             number(links, "out_now"));
     if (number(links, "new_tables"))
         fprintf(out, "  tables       new %lld time%s, %s after a change on average, %s at most\n",
-                number(links, "new_tables"), number(links, "new_tables") == 1 ? "" : "s",
+                number(links, "new_tables"), plural_s(number(links, "new_tables")),
                 duration_of_ns((double)number(links, "recovery_mean_ns")).text,
                 duration_of_ns((double)number(links, "recovery_longest_ns")).text);
     if (number(links, "trees_moved") || number(links, "rerouted"))

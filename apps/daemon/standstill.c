@@ -281,6 +281,8 @@ void daemon_standstill_client(const struct daemon *daemon, const struct client *
     if (!pending || !pending->written_ns)
         return;
     json_object_object_add(one, "waits", json_object_new_boolean(client->sample->waits));
+    if (pending->finalizes)
+        json_object_object_add(one, "finalizes", json_object_new_boolean(true));
     if (stopped || is_silent(pending, now_ns))
         json_add_number(one, "silent_ns", standstill_age(now_ns, pending->written_ns));
     op_add(one, "send", &pending->send, now_ns);

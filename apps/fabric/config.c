@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <sys/resource.h>
 
+#include "apps/base/amount.h"
 #include "apps/fabric/fabric.h"
 #include "apps/fabric/internal.h"
 #include "apps/base/message.h"
@@ -211,11 +212,11 @@ static int check_switches(const struct fabric_config *config, const struct emu_p
 
     if (ports + profile->combine_units > SWITCH_ROWS_MAX || segments > SWITCH_SEGMENTS_MAX)
         return fail(-EINVAL, error, error_bytes,
-                    "a switch of %u ports and %u combine units would hold %u segments; the limits "
+                    "a switch of %u ports and %u combine unit%s would hold %u segments; the limits "
                     "are %u ports and units together, and %u segments: lower combine_units, "
                     "xpoint_slots, raw_xpoint_slots or input_slots",
-                    config->graph->ports, profile->combine_units, segments, SWITCH_ROWS_MAX,
-                    SWITCH_SEGMENTS_MAX);
+                    config->graph->ports, profile->combine_units, plural_s(profile->combine_units),
+                    segments, SWITCH_ROWS_MAX, SWITCH_SEGMENTS_MAX);
     return 0;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* fabric.c - build a fabric from a network graph: workers, switches, nodes and cables. */
+#include "apps/base/amount.h"
 #include "apps/fabric/fabric.h"
 
 #include <errno.h>
@@ -260,9 +261,10 @@ static int build_failed(const struct fabric_config *config, int err, char *error
 
     if (err == -EAGAIN || err == -EMFILE)
         return fail(err, error, error_bytes,
-                    "cannot start %u threads: %s; use --threads N with a smaller N, or raise the "
-                    "limit on %s",
-                    fabric_worker_count(config), strerror(-err), limit);
+                    "cannot start %u thread%s: %s; use --threads N with a smaller N, or raise "
+                    "the limit on %s",
+                    fabric_worker_count(config), plural_s(fabric_worker_count(config)),
+                    strerror(-err), limit);
     return fail(err, error, error_bytes, "cannot build the fabric: %s; try a smaller --topo%s",
                 strerror(-err), err == -ENOMEM ? ", or raise the limit of memory (ulimit -v)" : "");
 }

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "apps/base/amount.h"
 #include "apps/fabric/fabric.h"
 #include "apps/fabric/internal.h"
 #include "apps/base/message.h"
@@ -203,9 +204,10 @@ static int group_reserve(struct fabric *fabric, struct fabric_group *group, char
 
         if (fabric->states[sw] + window > group_share(group, states))
             return fail(-ENOSPC, error, error_bytes,
-                        "no combine state is left in switch %u%s: it holds %u partial results "
+                        "no combine state is left in switch %u%s: it holds %u partial result%s "
                         "(profile field combine_states)",
-                        sw, group_is_wide(group) ? " for groups with a wide window" : "", states);
+                        sw, group_is_wide(group) ? " for groups with a wide window" : "", states,
+                        plural_s(states));
     }
     if (FABRIC_GROUP_BUFS - fabric->spare_bufs + bufs > group_share(group, FABRIC_GROUP_BUFS))
         return fail(-ENOSPC, error, error_bytes,

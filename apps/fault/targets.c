@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "apps/base/amount.h"
 #include "apps/fault/internal.h"
 #include "emu/util/nearest.h"
 #include "emu/util/random.h"
@@ -159,7 +160,7 @@ static int find_node_link(struct find *f)
     if (at->link == EMU_FAULT_ANY)
         return invalid(f, "link=n%u: no cable is left there; name another node", at->node);
     return invalid(f, "link=n%u:%u: no link %u; %s has %u link%s, %s", at->node, at->link, at->link,
-                   topo_show_node(f->graph, at->node, shown), links, links == 1 ? "" : "s",
+                   topo_show_node(f->graph, at->node, shown), links, plural_s(links),
                    f->graph->label ? "numbered as in the network's file" : "counted from 0");
 }
 

@@ -118,6 +118,11 @@ static int component_register(void)
     return OMPI_SUCCESS;
 }
 
+static bool is_finalizing(void)
+{
+    return ompi_mpi_state >= OMPI_MPI_STATE_FINALIZE_STARTED;
+}
+
 /*
  * Attach to the fabric. Open MPI calls this in MPI_Init before the processes of the job exchange
  * the addresses of their transports, so this process can publish its location.
@@ -141,6 +146,8 @@ static int component_open(void)
                     "run outside the switches: %s",
                     path, *why ? why : strerror(-err));
     }
+    if (me->fab)
+        fabemu_finalizing(me->fab, is_finalizing);
     coll_fabemu_publish(me->fab);
     return OMPI_SUCCESS;
 }
@@ -162,8 +169,10 @@ static int component_close(void)
     if (me->loaded)
         coll_fabemu_requests_end();
     me->loaded = false;
-    if (me->fab)
+    if (me->fab) {
+        fabemu_finalizing(me->fab, NULL);
         fabemu_detach(me->fab);
+    }
     me->fab = NULL;
     return OMPI_SUCCESS;
 }

@@ -446,7 +446,8 @@ void coll_fabemu_requests_abandon(const mca_coll_fabemu_module_t *module)
     }
     OPAL_THREAD_UNLOCK(&requests.lock);
     if (count)
-        opal_output(0, "fabemu: MPI_Finalize: the program has not completed %u collectives", count);
+        opal_output(0, "fabemu: MPI_Finalize: the program has not completed %u collective%s", count,
+                    count == 1 ? "" : "s");
 }
 
 void coll_fabemu_requests_end(void)

@@ -702,7 +702,7 @@ void timeline_print(FILE *out, struct json_object *report)
 
     if (!report)
         return;
-    fprintf(out, "  timeline     %llu event%s", (unsigned long long)kept, kept == 1 ? "" : "s");
+    fprintf(out, "  timeline     %llu event%s", (unsigned long long)kept, plural_s(kept));
     if (left_out)
         fprintf(out, "; %llu came after the file was full", (unsigned long long)left_out);
     if (missed)

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "apps/base/amount.h"
 #include "apps/traffic/workload/coll.h"
 #include "apps/traffic/workload/storage.h"
 #include "apps/fabric/links.h"
@@ -175,8 +176,9 @@ static int closed_empty(struct traffic_run *run, uint64_t waiting, uint64_t all)
             snprintf(why, sizeof why,
                      "the combine unit of switch %u found a parity error in a partial result",
                      loss.sw);
-    return traffic_run_wrong(run, -EPROTO, "%s and %llu of %llu operations are not complete", why,
-                             (unsigned long long)waiting, (unsigned long long)all);
+    return traffic_run_wrong(run, -EPROTO, "%s and %llu of %llu operation%s %s not complete", why,
+                             (unsigned long long)waiting, (unsigned long long)all, plural_s(all),
+                             waiting == 1 ? "is" : "are");
 }
 
 /* Return whether got[] is possible: no count has decreased or exceeds the posted segments. */
@@ -300,7 +302,7 @@ static int check_plan(struct traffic_run *run, const struct traffic_coll_plan *p
         return traffic_run_wrong(run, -EINVAL,
                                  "%u group%s of %u nodes: a group needs 2 or more nodes, groups "
                                  "must not overlap, and there are %u nodes",
-                                 plan->groups, plan->groups == 1 ? "" : "s", plan->members, nodes);
+                                 plan->groups, plural_s(plan->groups), plan->members, nodes);
     if (plan->servers && (uint64_t)plan->groups * plan->members + plan->servers >= nodes)
         return traffic_run_wrong(run, -EINVAL,
                                  "--storage %u: %u of %u nodes are in no group, and a file system "

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "apps/base/amount.h"
 #include "apps/traffic/goal/player.h"
 #include "apps/traffic/internal.h"
 
@@ -23,9 +24,9 @@ static int stands_still(struct traffic_run *run, const struct goal_player *playe
     char text[TEXT_BYTES];
     uint32_t ranks = goal_player_stuck(player, text, sizeof text);
 
-    return traffic_run_wrong(run, -EPROTO, "%llu of %u operations at %u rank%s cannot end: %s",
-                             (unsigned long long)left, player->goal->ops, ranks,
-                             ranks == 1 ? "" : "s", text);
+    return traffic_run_wrong(run, -EPROTO, "%llu of %u operation%s at %u rank%s cannot end: %s",
+                             (unsigned long long)left, player->goal->ops,
+                             plural_s(player->goal->ops), ranks, plural_s(ranks), text);
 }
 
 /* Advance by a slice, or to the next event if that is later. */
@@ -129,8 +130,9 @@ static int take_results(struct traffic_run *run, const struct goal_player *playe
     traffic_latency_of(&result->latency, latency);
     if (result->segments == received || run->faults)
         return 0;
-    return traffic_run_wrong(run, -EPROTO, "nodes sent %llu segments, but %llu arrived",
-                             (unsigned long long)result->segments, (unsigned long long)received);
+    return traffic_run_wrong(run, -EPROTO, "nodes sent %llu segment%s, but %llu arrived",
+                             (unsigned long long)result->segments, plural_s(result->segments),
+                             (unsigned long long)received);
 }
 
 static int build(struct traffic_run *run, struct goal_player *player)

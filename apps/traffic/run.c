@@ -3,6 +3,7 @@
  * run.c - what runs of all kinds share: check of the memory, start and end of the fabric, checks of
  * results, totals.
  */
+#include "apps/base/amount.h"
 #include "apps/traffic/run.h"
 
 #include <errno.h>
@@ -172,8 +173,8 @@ int traffic_run_check(struct traffic_run *run)
     result->virtual_ps = run->now_ps;
     traffic_faults_result(run);
     if (sums[3] && !run->faults) /* with faults, duplicates and late segments are dropped */
-        return traffic_run_wrong(run, -EPROTO, "the fabric dropped %llu segments",
-                                 (unsigned long long)sums[3]);
+        return traffic_run_wrong(run, -EPROTO, "the fabric dropped %llu segment%s",
+                                 (unsigned long long)sums[3], plural_s(sums[3]));
     err = fabric_check(run->fabric, run->now_ps, run->error, run->error_bytes);
     if (!err) /* this sum is a barrier: after it, the checks of all hosts have passed */
         traffic_hosts_sum(run, sums, 1);

@@ -94,6 +94,7 @@ void emu_pending_check(struct emu_pending *pending, uint32_t nodes, uint64_t now
 {
     pending->written_ns = time_checked(pending->written_ns, now_ns);
     pending->quiet_ns = time_checked(pending->quiet_ns, now_ns);
+    pending->finalizes = pending->finalizes != 0;
     if (pending->groups > EMU_PENDING_GROUPS)
         pending->groups = 0;
     op_check(&pending->send, nodes, now_ns);

@@ -97,6 +97,8 @@ struct emu_pending {
     uint32_t waits;             /* 1: the program polls for completions and finds none */
     uint32_t groups;            /* number of entries in group[] */
     uint32_t more;              /* 1: further groups did not fit */
+    uint32_t finalizes;         /* 1: the program is in MPI_Finalize */
+    uint32_t spare;             /* fills the word */
     uint32_t unexpected;        /* number of received messages that match no receive; messages with
                                       EMU_PENDING_INTERNAL count only if there are no others */
     struct emu_pending_op send; /* the oldest send, put, get or atomic */

@@ -303,7 +303,7 @@ static const struct field *field_find(const char *name, size_t length)
 
 static int no_field(const char *name, int length, char *error, size_t error_bytes)
 {
-    char names[512] = "";
+    char names[1024] = "";
 
     for (size_t i = 0; i < FIELDS; i++) {
         size_t end = strlen(names);

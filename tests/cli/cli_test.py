@@ -66,6 +66,8 @@ class CliTest(FabemuCase):
                 (("run", "--bound", "silence=9s,cutof=off", "--", "true"), ["mean 'cut-off'?"]),
                 (("run", "--set", "xpoint_slot=9", "--", "true"), ["mean 'xpoint_slots'?"]),
                 (("run", "--set", "credit=rwo", "--", "true"), ["did you mean 'row'?"]),
+                (("run", "--set", "broadcast_tree=1", "--", "true"),  # the last field of all
+                 ["did you mean 'broadcast_trees'?"]),
                 (("run", "--profile", "qsnet33", "--", "true"), ["did you mean 'qsnet3'?"]),
                 (("run", "--faults", "flpa", "--", "true"), ["did you mean 'flap'?"]),
                 (("traffic", "--pattern", "permuation:3"), ["did you mean 'permutation'?"]),
@@ -361,6 +363,12 @@ class CliTest(FabemuCase):
         text = self.fabemu("topo", "qsnet:640").stdout
         self.assertIn("5 node chassis, 3 top chassis (128 top switches), 102 routers", text)
         self.assertIn("1280 cables: 640 to nodes, 640 between chassis", text)
+
+    def test_topo__counts_one_in_the_singular(self):
+        text = self.fabemu("topo", "qsnet:2").stdout
+        self.assertIn("(0 top switches), 1 router\n", text)
+        self.assertIn("longest route  1 switch\n", text)
+        self.assertIn("ns over 1 switch (profile", text)  # and not again for the longest route
 
     def test_quantities__have_units(self):
         """A number with a unit equals the number in the default unit."""

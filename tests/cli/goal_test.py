@@ -104,6 +104,13 @@ class GoalTest(FabemuCase):
             f.write(text)
         return path
 
+    def test_text__counts_one_in_the_singular(self):
+        path = self.write("num_ranks 2\nrank 0 {\nsend 1b to 1\n}\nrank 1 {\nrecv 1b from 0\n}\n")
+        text = self.fabemu("traffic", "--topo", "kary:2,1", "--goal", path).stdout
+        self.assertIn("  messages     1, 1 byte\n", text)
+        self.assertRegex(text, r"1 thread on 1 host; 1 hop, ")
+        self.assertRegex(text, r"  latency +[0-9.]+ ns mean, ")  # one sample has no confidence
+
     def json(self, *args):
         done = self.fabemu("traffic", *args, "--json")
         self.assertEqual((done.returncode, done.stderr), (0, ""), args)

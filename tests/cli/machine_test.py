@@ -141,7 +141,7 @@ class MachineTest(FabemuCase):
             self.assertEqual(done.returncode, 1, done.stderr)
             for who, word in itertools.product(("example: attach", "fabemu"), words):
                 self.assertRegex(done.stderr, f"(?m)^{who}: FABEMU_NODE: there is .*{word}")
-            self.assertIn("1 got no node", done.stderr)
+            self.assertIn("1 attempt to attach failed", done.stderr)
 
     def test_traffic_class__is_checked(self):
         example = os.path.join(os.path.dirname(self.command), "apps", "example")

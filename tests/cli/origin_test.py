@@ -196,7 +196,7 @@ class OriginTest(FabemuCase):
             self.assertTrue(client.attach(rank=n, ranks=3)["ok"])
             if n == 0:
                 self.assertEqual(self.read_until(run, "1 of 3"),
-                                 ["fabemu: waiting: 1 of 3 processes have attached\n"])
+                                 ["fabemu: waiting: 1 of 3 processes has attached\n"])
         self.assertRegex(self.read_until(run, "all 3")[-1],
                          r"^fabemu: all 3 processes have attached, after ")
 

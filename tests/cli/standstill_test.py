@@ -36,6 +36,7 @@ RUNS = {
     "skip-barrier": ("skip-barrier", (), (), True),
     "first barrier": ("first-barrier", (), (), True),
     "early-finalize": ("early-finalize", (), (), True),
+    "finalize-unsent": ("finalize-unsent", (), (), True),
     "ends": ("skip-barrier", ("--standstill", f"{REPORT_AFTER_S}s:end"), (), False),
     "bcast-roots": ("bcast-roots", (), (), True),
     "reduce-roots": ("reduce-roots", (), (), True),
@@ -160,8 +161,15 @@ class StandstillTest(FabemuCase):
 
     def test_barrier_skipped__by_a_rank_that_finalizes(self):
         self.find("early-finalize", self.BARRIER + "ranks 0-2$",
-                  "#3 has not entered it: switch 1 waits for it at port 1; it waits in a call that "
-                  "sends and receives nothing, such as MPI_Finalize$")
+                  "#3 has not entered it: switch 1 waits for it at port 1$",
+                  "rank 3 is in MPI_Finalize$")
+
+    def test_message_not_sent__by_ranks_that_finalize(self):
+        run = self.find("finalize-unsent", "#0 waits in a receive from rank 3, tag 7, 4 bytes ",
+                        "ranks 1-3 are in MPI_Finalize$")
+        self.assertEqual([one["node"] for one in run.report["standstill_attached"]
+                          if one.get("finalizes")], [1, 2, 3])
+        self.assertNotIn("MPI_Finalize", self.runs["skip-barrier"].err)
 
     def test_cycle(self):
         """Lists ranks that wait for each other, some of them in a collective, but no rank that

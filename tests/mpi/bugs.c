@@ -45,6 +45,15 @@ static void early_finalize(void)
         barrier();
 }
 
+/* Rank 0 waits for a message from the last rank, which is in MPI_Finalize. */
+static void finalize_unsent(void)
+{
+    int word;
+
+    if (rank == 0)
+        MPI_Recv(&word, 1, MPI_INT, last, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
 /* A cycle: rank 0 waits for rank 1's broadcast, and all others for rank 0's. */
 static void bcast_roots(void)
 {
@@ -290,6 +299,7 @@ static const struct {
     {"skip-barrier", skip_barrier},
     {"first-barrier", skip_barrier},
     {"early-finalize", early_finalize},
+    {"finalize-unsent", finalize_unsent},
     {"bcast-roots", bcast_roots},
     {"bcast-two-roots", bcast_two_roots},
     {"reduce-roots", reduce_roots},

@@ -1730,7 +1730,7 @@ class Recorded(InBrowser):
         first["processes"] = [{"node": n, "pid": 1, "rank": n, "command": evil} for n in range(4)]
         op = {"kind": "receive", "state": "unmatched", "node": 0, "bytes": 4, "for_ns": 6 * 10**9}
         stands = {"event": "standstill", "s": 1, "attached": [
-            {"node": 1, "rank": 1},
+            {"node": 1, "rank": 1, "finalizes": True},
             {"node": 3, "rank": 3, "receive": {**op, "tag": (2 << 32) + 8, "ignore": 3 << 60},
              "unexpected": 1, "first_unexpected": {
                  "kind": "receive", "state": "unmatched", "node": 2, "tag": 7, "bytes": 4}}],
@@ -1748,6 +1748,7 @@ class Recorded(InBrowser):
         self.assertIn(f"3 of 4 members have begun; it waits for {evil} (rank 3)", shown)
         self.assertIn(f"all-reduce number 1 of {evil}: 1 of 3 members have begun; it waits for the "
                       "other members", shown)
+        self.assertIn(f"{evil} (rank 1) is in MPI_Finalize", shown)
         self.assertEqual(self.browser.run(
             "return [...document.querySelectorAll('#standstill li')].map((li) => li.textContent)"
             ".filter((text) => text.includes(' waits in '))"), [

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* player.c - nodes that play ranks, and the functions with which the driver reads their state. */
+#include "apps/base/amount.h"
 #include "apps/traffic/goal/player.h"
 
 #include <errno.h>
@@ -228,9 +229,9 @@ static const char *op_text(const struct goal_op *op, char text[static OP_BYTES])
         snprintf(peer, sizeof peer, "%u", op->peer);
     if (op->tag != GOAL_ANY)
         snprintf(tag, sizeof tag, "%u", op->tag);
-    snprintf(text, OP_BYTES, "%s of %llu bytes %s %s tag %s",
+    snprintf(text, OP_BYTES, "%s of %llu byte%s %s %s tag %s",
              op->kind == GOAL_SEND ? "send" : "recv", (unsigned long long)op->amount,
-             op->kind == GOAL_SEND ? "to" : "from", peer, tag);
+             plural_s(op->amount), op->kind == GOAL_SEND ? "to" : "from", peer, tag);
     return text;
 }
 

@@ -234,6 +234,7 @@ export function standstillLines(status, model) {
     const [op] = operationsOf(process);
     if (process.stopped) lines.push(`the process at ${model.nodeName(process.node)} is stopped`);
     else if (op) lines.push(operationLine(process, op, model));
+    if (process.finalizes) lines.push(`${model.nodeName(process.node)} is in MPI_Finalize`);
   }
   return lines;
 }

@@ -217,8 +217,8 @@ static uint32_t leave_report(const struct fabemu *fab, uint64_t began_ns)
                     fab->info.node, node, ms);
     }
     if (unconfirmed > LINES_MAX)
-        fprintf(stderr, "fabemu: node %u detaches; data from or to %u more nodes may be lost\n",
-                fab->info.node, unconfirmed - LINES_MAX);
+        fprintf(stderr, "fabemu: node %u detaches; data from or to %u more node%s may be lost\n",
+                fab->info.node, unconfirmed - LINES_MAX, unconfirmed - LINES_MAX == 1 ? "" : "s");
     return unconfirmed;
 }
 

@@ -264,9 +264,10 @@ struct fabemu {
      * progress/pending.c, except the mismatch (group/stream.c) and the call (group/coll.c).
      */
     struct emu_pending pending;
-    uint64_t pending_moved; /* measure of progress at the last sample (progress/pending.c) */
-    uint32_t pending_polls; /* value of polls at the last sample */
-    struct nic_offer offer; /* written by api/message.c */
+    uint64_t pending_moved;   /* measure of progress at the last sample (progress/pending.c) */
+    uint32_t pending_polls;   /* value of polls at the last sample */
+    bool (*finalizing)(void); /* fabemu_finalizing(); may be NULL */
+    struct nic_offer offer;   /* written by api/message.c */
 };
 
 /**

@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "nic/host/base/lock.h"
 #include "nic/host/group/group.h"
 #include "nic/host/group/stream.h"
 #include "nic/host/rx/queue.h"
@@ -269,7 +270,17 @@ void nic_pending_show(struct fabemu *fab, uint64_t now_ns)
     if (scan.fresh || scan.moved != fab->pending_moved)
         pending->quiet_ns = now_ns;
     pending->waits = polls != fab->pending_polls;
+    pending->finalizes = fab->finalizing && fab->finalizing();
     fab->pending_moved = scan.moved;
     fab->pending_polls = polls;
     emu_pending_write(&fab->hostif.shared->pending, pending);
+}
+
+void fabemu_finalizing(struct fabemu *fab, bool (*asked)(void))
+{
+    if (nic_is_defunct(fab))
+        return;
+    nic_lock(fab);
+    fab->finalizing = asked;
+    nic_unlock(fab);
 }

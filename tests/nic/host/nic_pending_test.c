@@ -265,6 +265,26 @@ static bool is_sane(const struct emu_pending *pending, uint64_t now_ns)
     return sane;
 }
 
+static bool always(void)
+{
+    return true;
+}
+
+/* The program is asked in each scan, and no longer after it has taken its function away. */
+static void finalizing__is_asked_in_each_scan(void)
+{
+    struct peers w;
+
+    peers_open(&w, NODES, false);
+    CU_ASSERT_EQUAL(scan(&w, 0, at(1)).finalizes, 0);
+    fabemu_finalizing(w.fab[0], always);
+    CU_ASSERT_EQUAL(scan(&w, 0, at(2)).finalizes, 1);
+    CU_ASSERT_EQUAL(scan(&w, 1, at(2)).finalizes, 0);
+    fabemu_finalizing(w.fab[0], NULL);
+    CU_ASSERT_EQUAL(scan(&w, 0, at(3)).finalizes, 0);
+    peers_close(&w);
+}
+
 /* A process may write anything into its report. */
 static void read__rejects_invalid_reports(void)
 {
@@ -289,10 +309,15 @@ static void read__rejects_invalid_reports(void)
 }
 
 static const struct test_case cases[] = {
-    CASE(receive__is_shown_until_it_matches), CASE(receive__age_restarts_in_a_reused_request),
-    CASE(send__waits_for_its_receive),        CASE(unexpected__of_open_mpi_count_only_alone),
-    CASE(barrier__is_shown_by_its_number),    CASE(broadcast__of_two_roots_is_a_mismatch),
-    CASE(read__rejects_invalid_reports),      {0},
+    CASE(receive__is_shown_until_it_matches),
+    CASE(receive__age_restarts_in_a_reused_request),
+    CASE(send__waits_for_its_receive),
+    CASE(unexpected__of_open_mpi_count_only_alone),
+    CASE(barrier__is_shown_by_its_number),
+    CASE(broadcast__of_two_roots_is_a_mismatch),
+    CASE(finalizing__is_asked_in_each_scan),
+    CASE(read__rejects_invalid_reports),
+    {0},
 };
 
 int main(void)

@@ -292,7 +292,7 @@ static void goal_player__names_operations_that_cannot_end(void)
           "2 of 2 operations at 1 rank cannot end: rank 3: recv of 8 bytes from 2 tag 5 never "
           "matched (line 7)");
     fails("num_ranks 2\nrank 0 {\nsend 9000b to 1\n}\nrank 1 {\nrecv 1b from -1 tag 3\n}", -EPROTO,
-          "rank 0: send of 9000 bytes to 1 tag 0 never matched (line 3); rank 1: recv of 1 bytes "
+          "rank 0: send of 9000 bytes to 1 tag 0 never matched (line 3); rank 1: recv of 1 byte "
           "from any tag 3 never matched (line 6)");
     fails("num_ranks 2\nrank 0 {\nsend 8b to 1\n}\nrank 1 {\n}", -EPROTO,
           "messages were not received: rank 0: send of 8 bytes to 1 tag 0 never received (line 3)");

@@ -977,8 +977,10 @@ FABEMU_API int fabemu_group_join(struct fabemu *fab, uint32_t id, uint32_t membe
  * in the caches.
  * Errors: those of fabemu_group_create(). If the fabric refuses the group, each member gets the
  * same error once, even if its cause has gone in the meantime. -ENOSPC can also mean that only
- * narrow windows are left. -EPIPE, the group broke before this process joined it. -ENOTCONN, or
- * -ENOMEM in this process: only this member has failed, and the group breaks.
+ * narrow windows are left, or that a member has not asked for more than 64 groups that were refused
+ * or broke: it can join groups that other members create, but not create any. -EPIPE, the group
+ * broke before this process joined it. -ENOTCONN, or -ENOMEM in this process: only this member has
+ * failed, and the group breaks.
  * Thread: any. Blocks until the fabric's manager has replied.
  */
 FABEMU_API int fabemu_group_open(struct fabemu *fab, const char *key, const uint32_t *nodes,

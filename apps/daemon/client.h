@@ -111,6 +111,7 @@ struct daemon {
     struct emu_list exiting;
     struct client *owner;    /* the supervisor; NULL when its connection has ended */
     struct client **by_node; /* by node: the attached process, or NULL */
+    bool *forgotten;         /* by node: an error owed to the process is forgotten (groups.c) */
     int64_t *last_rank;      /* by node: rank of the process that attached last; -1: none */
     struct daemon_record record;
     struct procs_frozen frozen; /* processes of this host that faults have ever stopped */

@@ -321,9 +321,10 @@ static int daemon_open(struct daemon *daemon)
 
     daemon->by_node = calloc(graph->nodes, sizeof *daemon->by_node);
     daemon->last_rank = calloc(graph->nodes, sizeof *daemon->last_rank);
+    daemon->forgotten = calloc(graph->nodes, sizeof *daemon->forgotten);
     emu_list_init(&daemon->clients);
     emu_list_init(&daemon->exiting);
-    if (!daemon->by_node || !daemon->last_rank)
+    if (!daemon->by_node || !daemon->last_rank || !daemon->forgotten)
         err = -ENOMEM;
     else if ((daemon->epoll = epoll_create1(EPOLL_CLOEXEC)) < 0)
         err = -errno;
@@ -368,6 +369,7 @@ static void daemon_close(struct daemon *daemon, const char *why)
     lines_close(&daemon->snapshots);
     daemon_groups_free(daemon);
     free(daemon->audit);
+    free(daemon->forgotten);
     free(daemon->last_rank);
     free(daemon->by_node);
     admission_close(&daemon->admission);

@@ -20,8 +20,12 @@
  * groups. Each member then gets the answers for these groups in the order of their creation, and
  * each error once.
  *
- * A member *is owed* an error until it has asked for the group or its process has ended. Until then
- * the group is kept, unless more than KEPT_MAX ended groups are charged to one node.
+ * A member *is owed* an error until it has asked for the group or its process has ended. Until
+ * then the group is kept, unless more than KEPT_MAX ended groups are charged to one node. Then the
+ * fabric forgets the errors of the oldest group. A process that was owed a forgotten error may
+ * still ask for that group. It must not create the group anew, because the others would never join.
+ * Therefore such a process creates no group by a key any more: its request is refused, and the
+ * other members get this refusal, too.
  *
  * A group is charged to the process that created it. When that process leaves, the first of the
  * remaining members is charged. No process may have more than its share of the groups
@@ -199,7 +203,16 @@ static void member_settle(struct daemon_group *group, struct member *member)
     member->owed = false;
 }
 
-/* If too many ended groups that were charged to @node are kept, drop the errors of the oldest. */
+static void group_forget(struct daemon *daemon, struct daemon_group *group)
+{
+    for (uint32_t i = 0; i < group->count; i++) {
+        if (group->member[i].owed)
+            daemon->forgotten[group->member[i].node] = true;
+        member_settle(group, &group->member[i]);
+    }
+}
+
+/* If too many ended groups that were charged to @node are kept, forget the oldest. */
 static void kept_limit(struct daemon *daemon, uint32_t node)
 {
     struct daemon_group *oldest = NULL;
@@ -211,8 +224,8 @@ static void kept_limit(struct daemon *daemon, uint32_t node)
         oldest = group;
         kept++;
     }
-    for (uint32_t i = 0; kept > KEPT_MAX && i < oldest->count; i++)
-        member_settle(oldest, &oldest->member[i]);
+    if (kept > KEPT_MAX)
+        group_forget(daemon, oldest);
 }
 
 /*
@@ -289,6 +302,7 @@ struct json_object **daemon_groups_quit(struct daemon *daemon, struct client *cl
 {
     struct json_object **lists = calloc(daemon->graph->nodes, sizeof *lists);
 
+    daemon->forgotten[client->node] = false;
     for (struct daemon_group *group = daemon->groups; group; group = group->next) {
         struct member *member = group_member(group, client->node);
 
@@ -594,6 +608,18 @@ static struct member *find_answer(struct daemon *daemon, const struct client *cl
     return found;
 }
 
+/* Check that the process is owed no forgotten error, which it may be asking for. */
+static int check_forgotten(const struct daemon *daemon, const struct client *client,
+                           const struct group_key *key, char *error, size_t error_bytes)
+{
+    if (!*key->text || !daemon->forgotten[client->node])
+        return 0;
+    return fail(-ENOSPC, error, error_bytes,
+                "more than %u groups were refused or broke for which the process at node %" PRId64
+                " has not asked; it cannot create groups by a key any more",
+                KEPT_MAX, client->node);
+}
+
 static int group_find_or_make(struct daemon *daemon, const struct client *client,
                               const uint32_t *nodes, uint32_t count, const struct group_key *key,
                               uint32_t *ret, char *error, size_t error_bytes)
@@ -611,7 +637,9 @@ static int group_find_or_make(struct daemon *daemon, const struct client *client
         *ret = group->id;
         return 0;
     }
-    err = check_members(daemon, nodes, count, error, error_bytes);
+    err = check_forgotten(daemon, client, key, error, error_bytes);
+    if (!err)
+        err = check_members(daemon, nodes, count, error, error_bytes);
     if (!err)
         err = group_make(daemon, client, nodes, count, key, ret, error, error_bytes);
     if (err && err != -EINVAL && *key->text)

@@ -157,17 +157,30 @@ class GroupKeysTest(FabemuCase):
             self.assertEqual(self.ask(client, range(3)), "EHOSTUNREACH")
             self.assertEqual(self.ask(client, range(3)), group)
 
-    def test_refusals__at_most_64_per_node(self):
+    def test_refusals__are_forgotten_but_make_no_group(self):
+        """A member of a forgotten group must not wait for members that have got the error."""
         first, second = self.members(0, 1)
+        self.assertEqual(self.ask(second, range(3), "of another node"), "EHOSTUNREACH")
         for i in range(KEPT + 1):
             self.assertEqual(self.ask(first, range(3), str(i)), "EHOSTUNREACH")
-        self.assertEqual(self.ask(second, range(3), "of another node"), "EHOSTUNREACH")
         third = self.attached(2)
-        self.assertIsInstance(self.ask(third, range(3), "0"), int)  # the oldest is forgotten
+        self.assertEqual(self.ask(third, range(3), "0"), "ENOSPC")  # the oldest is forgotten
+        self.assertIn("more than 64 groups were refused or broke", self.refusal)
+        self.assertEqual(self.ask(second, range(3), "0"), "ENOSPC")
         for i in range(1, KEPT + 1):
             for client in (second, third):
                 self.assertEqual(self.ask(client, range(3), str(i)), "EHOSTUNREACH")
         self.assertEqual(self.ask(first, range(3), "of another node"), "EHOSTUNREACH")
+        self.assertEqual(self.ask(third, range(3), "new"), "ENOSPC")  # and so to the others
+        self.assertEqual([self.ask(one, range(3), "new") for one in (first, second)],
+                         ["ENOSPC"] * 2)
+        group = self.ask(first, range(3), "by another")
+        self.assertEqual([self.ask(one, range(3), "by another") for one in (second, third)],
+                         [group] * 2)
+        third.close()
+        self.left(2)
+        third = self.attached(2)  # its successor is owed nothing
+        self.assertIsInstance(self.ask(third, range(3), "of a successor"), int)
 
     def test_refusals__do_not_pile_up(self):
         """A program asks again and again until all members are attached."""
@@ -213,14 +226,14 @@ class GroupKeysTest(FabemuCase):
         self.assertFalse(self.join(clients[1], group))
         self.assertIsInstance(self.ask(clients[1], range(3)), int)
 
-    def test_broken_groups__at_most_64_per_node(self):
+    def test_broken_groups__are_forgotten_but_make_no_group(self):
         first, second = self.members(0, 1)
         for i in range(KEPT + 1):
             group = self.ask(first, key=str(i))
             self.assertTrue(self.join(first, group))
             self.assertTrue(self.reply(first, "group_break", group=group)["ok"])
             self.leave(first, group)
-        self.assertIsInstance(self.ask(second, key="0"), int)
+        self.assertEqual(self.ask(second, key="0"), "ENOSPC")
         for i in range(1, KEPT + 1):
             self.assertEqual(self.ask(second, key=str(i)), "EPIPE")
 

@@ -1535,6 +1535,44 @@ static void order__sends_after_writes(void)
     ofi_fixture_close(&fixture);
 }
 
+/*
+ * Without FI_ORDER_SAW a message arrives after the data of injected writes, because the adapter
+ * sends their data with the requests. Together the writes are longer than the rings.
+ */
+static void order__sends_after_injected_writes(void)
+{
+    enum { BYTES = 4096, WRITES = 600 };
+    static const struct ofi_fixture_config config = {.caps = OFI_FIXTURE_CAPS_ALL | FI_RMA,
+                                                     .format = FI_CQ_FORMAT_TAGGED,
+                                                     .bind_flags = FI_SELECTIVE_COMPLETION};
+    static unsigned char out[BYTES], window[WRITES * BYTES];
+    struct ofi_fixture fixture = ofi_fixture_open_with(&config);
+    struct fid_mr *mr = ofi_fixture_window(&fixture, window, sizeof window);
+    struct iovec empty = {window, 0};
+
+    for (unsigned round = 0; round < 10; round++) {
+        struct fi_msg_tagged msg = one_piece(&empty, FI_ADDR_UNSPEC, round, &msg);
+        ssize_t err;
+
+        CU_ASSERT_EQUAL(fi_trecvmsg(fixture.b.ep, &msg, FI_COMPLETION), 0);
+        for (unsigned i = 0; i < WRITES; i++) {
+            bytes_fill(out, BYTES, round + i);
+            while ((err = fi_inject_write(fixture.a.ep, out, BYTES, fixture.b.addr,
+                                          (uint64_t)i * BYTES, fi_mr_key(mr))) == -FI_EAGAIN)
+                fi_cq_read(fixture.a.cq, NULL, 0);
+            CU_ASSERT_EQUAL(err, 0);
+        }
+        while ((err = fi_tinject(fixture.a.ep, NULL, 0, fixture.b.addr, round)) == -FI_EAGAIN)
+            fi_cq_read(fixture.a.cq, NULL, 0);
+        CU_ASSERT_EQUAL(err, 0);
+        CU_ASSERT_EQUAL(ofi_fixture_entry(&fixture.b).tag, round);
+        for (unsigned i = 0; i < WRITES; i++)
+            CU_ASSERT(bytes_filled(window + i * BYTES, BYTES, round + i));
+    }
+    CU_ASSERT_EQUAL(fi_close(&mr->fid), 0);
+    ofi_fixture_close(&fixture);
+}
+
 /* With FI_MATCH_COMPLETE a send of any size completes only when a receive matches it. */
 static void match__completes_after_the_receive(void)
 {
@@ -1724,6 +1762,7 @@ static const struct test_case cases[] = {
     CASE(mr__has_the_chosen_key),
     CASE(fence__waits_for_earlier_operations),
     CASE(order__sends_after_writes),
+    CASE(order__sends_after_injected_writes),
     CASE(match__completes_after_the_receive),
     {"peer__echoes_every_size", peer__echoes_every_size},
     {NULL, NULL},

@@ -3,7 +3,6 @@
  * run.c - what runs of all kinds share: check of the memory, start and end of the fabric, checks of
  * results, totals.
  */
-#include "apps/base/amount.h"
 #include "apps/traffic/run.h"
 
 #include <errno.h>
@@ -13,6 +12,7 @@
 #include <string.h>
 
 #include "apps/audit/audit.h"
+#include "apps/base/amount.h"
 #include "apps/traffic/internal.h"
 #include "emu/util/now.h"
 #include "emu/util/pages.h"

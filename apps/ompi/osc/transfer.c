@@ -2,11 +2,11 @@
 /*
  * transfer.c - calls that move data: their parts, MPI_Put and MPI_Get.
  *
- * A call has one part for each long contiguous piece of the member's memory; batch.c sends
- * the short ones. In this process the data of a part is also contiguous: in the program's buffer or in a
- * packed copy. For each member there is a list of the parts on their way to it, in the order in
- * which they were posted. A part is removed from the list when it and all parts before it have ended
- * (osc_fabemu_reap()).
+ * A call has one part for each long contiguous piece of the member's memory; batch.c sends the
+ * short ones. In this process the data of a part is also contiguous: in the program's buffer or in
+ * a packed copy. For each member there is a list of the parts on their way to it, in the order in
+ * which they were posted. A part is removed from the list when it and all parts before it have
+ * ended (osc_fabemu_reap()).
  */
 #include "apps/ompi/osc/osc_fabemu.h"
 

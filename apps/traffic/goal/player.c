@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* player.c - nodes that play ranks, and the functions with which the driver reads their state. */
-#include "apps/base/amount.h"
 #include "apps/traffic/goal/player.h"
 
 #include <errno.h>
@@ -8,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "apps/base/amount.h"
 #include "apps/base/message.h"
 #include "apps/traffic/goal/node.h"
 #include "emu/util/alloc.h"

@@ -36,7 +36,7 @@ _fabemu_fields() {
     "$1" topo kary:2,2 --set '=1' 2>&1 | sed -nE 's/.*the fields are //p' | sed 's/, /=\n/g; s/$/=/'
 }
 _fabemu_patterns() {
-    "$1" traffic --pattern '' 2>&1 | sed -nE 's/.*there are //p' |
+    "$1" traffic --pattern '' 2>&1 | sed -nE 's/.*the patterns are //p' |
         sed -E 's/, /\n/g' | sed -E 's/:[A-Z].*/:/'
 }
 _fabemu_kinds() {

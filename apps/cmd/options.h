@@ -38,7 +38,7 @@ enum options_group {
     OPTIONS_WEB = 65536,       /* --web[=PORT] */
     OPTIONS_WEB_WAIT = 524288, /* --web[=PORT|wait] */
     OPTIONS_PROVIDER = 262144, /* --provider-name */
-    OPTIONS_COMPUTE = 524288,  /* --compute, --call-ns */
+    OPTIONS_COMPUTE = 1048576, /* --compute, --call-ns */
     OPTIONS_ANY_CLOCK = 131072 /* not an option: --clock may also be virtual */
 };
 

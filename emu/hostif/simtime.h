@@ -30,6 +30,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "emu/hostif/calls.h"
 #include "emu/util/alloc.h"
 
 #define EMU_SIMTIME_CHECK_NS 50000000u /* host time after which emu_hostif_nic_await() returns */
@@ -60,8 +61,12 @@ struct emu_simtime {
     _Atomic uint32_t begun;                    /* number of waits begun, free-running */
     _Atomic uint32_t ready;                    /* 1: simulated time may begin for this process */
     _Atomic uint32_t differs;                  /* 1: its calls are not those of the recording */
-    _Atomic uint64_t calls;                    /* calls that post an operation */
-    _Atomic uint64_t computed_ps;              /* time that it has computed */
+    _Atomic uint64_t calls[EMU_CALL_CLASSES];  /* calls that post an operation */
+    /* time in polls, by the class of the last post before them */
+    _Atomic uint64_t waited_ps[EMU_CALL_CLASSES];
+    /* when it began to detach, without sleeps and polls after its last operation; 0: it has not */
+    _Atomic uint64_t finished_ps;
+    _Atomic uint64_t computed_ps; /* time that it has computed */
 
     /* Written by the fabric. */
     alignas(EMU_LINE) _Atomic uint32_t ended; /* number of waits ended; a futex */

@@ -134,7 +134,10 @@ static void differ(struct fabemu *fab, const struct emu_call *call)
     struct nic_compute *c = &fab->sim.compute;
     struct emu_simtime *sim = &fab->hostif.shared->sim;
     char recorded[96], made[96], rank[32];
+    uint64_t calls = 1;
 
+    for (int i = 0; i < EMU_CALL_CLASSES; i++)
+        calls += emu_count_read(&sim->calls[i]);
     emu_call_text(nic_tape_next(c->tape), recorded, sizeof recorded);
     emu_call_text(call, made, sizeof made);
     if (c->rank >= 0)
@@ -144,7 +147,7 @@ static void differ(struct fabemu *fab, const struct emu_call *call)
     fprintf(stderr,
             "fabemu: %s, call %llu: the recording has %s, the program made %s; from here on its "
             "computing takes no time\n",
-            rank, (unsigned long long)emu_count_read(&sim->calls) + 1, recorded, made);
+            rank, (unsigned long long)calls, recorded, made);
     atomic_store_explicit(&sim->differs, 1, memory_order_relaxed);
     nic_tape_close(c->tape);
     c->tape = NULL;
@@ -197,14 +200,30 @@ void nic_call_begin(struct fabemu *fab, const struct emu_call *call)
         nic_spend(fab, fab->hostif.shared->sim.call_ps);
 }
 
+void nic_sim_progress(struct fabemu *fab)
+{
+    struct nic_compute *c = &fab->sim.compute;
+
+    emu_count(&fab->hostif.shared->sim.waited_ps[c->last], c->polling_ps);
+    c->polling_ps = c->idle_ps = 0;
+    c->seen = emu_count_read(&fab->sim.completed);
+}
+
 /* The program has posted @call: record it, or go on to the next one of the recording. */
 static void posted_one(struct fabemu *fab, const struct emu_call *call)
 {
+    struct emu_simtime *sim = &fab->hostif.shared->sim;
     struct nic_compute *c = &fab->sim.compute;
     struct emu_call done = *call;
 
-    if (call->kind != EMU_CALL_END)
-        emu_count(&fab->hostif.shared->sim.calls, 1);
+    if (call->kind == EMU_CALL_END) {
+        atomic_store_explicit(&sim->finished_ps, nic_local_ps(fab) - c->idle_ps,
+                              memory_order_relaxed);
+    } else {
+        nic_sim_progress(fab);
+        c->last = emu_call_class(call->kind);
+        emu_count(&sim->calls[c->last], 1);
+    }
     if (!c->tape)
         return;
     was_on_tape(c);

@@ -203,11 +203,11 @@ static int row_check(const struct compare *compare, const struct compare_row *ro
                                      "--variant '%.80s': its options have a word "
                                      "'%.80s' that is no option",
                                      row->name, words.word[options.operands]);
-    else if (status < 0 && (options.clock != EMU_CLOCK_VIRTUAL || options.compute_file ||
-                            options.compute.mode != EMU_COMPUTE_NONE))
+    else if (status < 0 && (options.clock != EMU_CLOCK_VIRTUAL || options.goal ||
+                            options.compute_file || options.compute.mode != EMU_COMPUTE_NONE))
         status = options_usage_error("compare",
                                      "--variant '%.80s': all rows have --clock virtual and the "
-                                     "--compute of fabemu compare",
+                                     "--compute of fabemu compare, and no --goal",
                                      row->name);
     if (status < 0) {
         options.argv = argv; /* fabemu-wide gets the same command line */

@@ -107,6 +107,7 @@ struct options {
     enum emu_clock_mode clock;
     struct emu_compute compute;
     const char *compute_file; /* recording of --compute; NULL: none */
+    const char *goal;         /* file of --goal; NULL: none */
     char call_set[40];        /* FIELD=VALUE of --call-ns */
     uint32_t threads;         /* count, or FABRIC_THREADS_* */
     uint64_t seed;

@@ -52,13 +52,16 @@ enum emu_call_class {
 };
 
 #define EMU_CALL_NO_NODE UINT32_MAX
-#define EMU_CALL_BYTES   26 /* most bytes of a stored call */
+/* the last line of a process in a trace (--goal) */
+#define EMU_TRACE_END  "// end\n"
+#define EMU_CALL_BYTES 26 /* most bytes of a stored call */
 
 struct emu_call {
     enum emu_call_kind kind;
     uint32_t node; /* the peer, or the root of a collective; EMU_CALL_NO_NODE: none, or any */
     uint64_t bytes;
-    uint64_t ns; /* time computed before the call */
+    uint64_t ns;  /* time computed before the call */
+    uint64_t tag; /* of a send; not in recordings */
 };
 
 /* The last call of each kind. All zeros at the beginning of a recording. */

@@ -28,6 +28,7 @@
 
 #include <stdalign.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "emu/hostif/calls.h"
@@ -46,6 +47,7 @@ enum emu_compute_mode {
 
 struct emu_compute {
     enum emu_compute_mode mode;
+    bool traces;    /* --goal: the process records what it communicates */
     double unit_ps; /* simulated time of a nanosecond of CPU time, or of an instruction */
 };
 

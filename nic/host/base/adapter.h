@@ -116,6 +116,8 @@ struct nic_compute {
     uint64_t polls, readings; /* since the last call that was recorded or replayed */
 };
 
+struct nic_trace;
+
 /* Clock virtual: how this process's local time advances (progress/simtime.c). */
 struct nic_sim {
     struct fabemu_clock clock; /* the clock that the program sees */
@@ -123,6 +125,7 @@ struct nic_sim {
     /* let time pass, and handle segments when they arrive. Lock: not held */
     void (*pass)(struct fabemu *fab, uint64_t ps);
     struct nic_compute compute;
+    struct nic_trace *trace;    /* --goal; NULL: none. Lock: held */
     pthread_mutex_t turn;       /* one thread polls or waits at a time; taken before the lock */
     _Atomic uint32_t empty;     /* polls in a row that found nothing */
     _Atomic uint64_t completed; /* number of completed requests; written with the lock */

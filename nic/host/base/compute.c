@@ -24,7 +24,9 @@
 #include "emu/util/now.h"
 #include "nic/host/base/base.h"
 #include "nic/host/base/local_time.h"
+#include "nic/host/base/lock.h"
 #include "nic/host/base/tape.h"
+#include "nic/host/base/trace.h"
 
 #define LEAST    2000u  /* ns of CPU time, or instructions */
 #define WAITING  20000u /* the same */
@@ -262,6 +264,8 @@ int nic_compute_open(struct fabemu *fab, int calls_fd)
         return c->counter;
     if (mode == EMU_COMPUTE_RECORD || mode == EMU_COMPUTE_REPLAY)
         return nic_tape_open(&c->tape, calls_fd, c->replays);
+    if (fab->simulated && compute_of(fab)->traces)
+        return nic_trace_open(&fab->sim.trace, calls_fd);
     return 0;
 }
 
@@ -271,6 +275,10 @@ void nic_compute_close(struct fabemu *fab)
 
     nic_tape_close(c->tape);
     c->tape = NULL;
+    nic_lock(fab);
+    nic_trace_close(fab, fab->sim.trace);
+    fab->sim.trace = NULL;
+    nic_unlock(fab);
     if (fab->simulated && c->counter >= 0)
         close(c->counter);
     c->counter = -1;

@@ -21,6 +21,7 @@ int cluster_main(int argc, char **argv);
 int traffic_main(int argc, char **argv);
 int figures_main(int argc, char **argv);
 int bench_main(int argc, char **argv);
+int compare_main(int argc, char **argv);
 int join_main(int argc, char **argv);
 
 #endif

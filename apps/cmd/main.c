@@ -36,6 +36,7 @@ static const struct {
     {"capture", capture_main, "capture segments of a running fabric, for Wireshark"},
     {"cluster", cluster_main, "check a cluster file, which places a network on several hosts"},
     {"traffic", traffic_main, "simulate synthetic traffic, and measure latency and throughput"},
+    {"compare", compare_main, "run a program in simulated time on several networks"},
     {"figures", figures_main, "reproduce figures of two papers, and compare the results"},
     {"bench", bench_main, "measure the speed of the emulator"},
 };

@@ -251,6 +251,10 @@ static const struct option_row rows[] = {
      "times its CPU time, NS (default 0.25) for each instruction, or its CPU time in a run that "
      "was recorded in FILE",
      read_compute, .group = OPTIONS_COMPUTE},
+    {"goal", "FILE",
+     "with --clock virtual: write what the processes send and compute to FILE, as GOAL "
+     "(docs/traffic.md)",
+     .at = AT(goal), .right = FILE_NAME, .group = OPTIONS_COMPUTE},
     {"call-ns", "TIME",
      "with --clock virtual: time of each call of the library (default from the profile)",
      read_call_ns, .group = OPTIONS_COMPUTE},
@@ -616,9 +620,15 @@ static int check_together(const struct options *options, const struct options_co
             return options_usage_error(command->name,
                                        "--bound %s and --set %s cannot be used together",
                                        of_profile[i].name, of_profile[i].field);
-    if (!virtual && (options->given >> row_of("compute") & 1 || *options->call_set))
+    if (!virtual &&
+        (options->given >> row_of("compute") & 1 || *options->call_set || options->goal))
         return options_usage_error(command->name, "--%s needs --clock virtual",
-                                   *options->call_set ? "call-ns" : "compute");
+                                   *options->call_set ? "call-ns"
+                                   : options->goal    ? "goal"
+                                                      : "compute");
+    if (options->goal && options->compute_file)
+        return options_usage_error(command->name, "--goal cannot be used with --compute record or "
+                                                  "replay");
     if (virtual && !(command->groups & (OPTIONS_VIRTUAL | OPTIONS_ANY_CLOCK)))
         return options_usage_error(command->name,
                                    "--clock virtual: it must be raw or real; only fabemu run and "

@@ -38,7 +38,7 @@ enum options_group {
     OPTIONS_WEB = 65536,       /* --web[=PORT] */
     OPTIONS_WEB_WAIT = 524288, /* --web[=PORT|wait] */
     OPTIONS_PROVIDER = 262144, /* --provider-name */
-    OPTIONS_COMPUTE = 524288,  /* --compute, --call-ns */
+    OPTIONS_COMPUTE = 1048576, /* --compute, --call-ns */
     OPTIONS_ANY_CLOCK = 131072 /* not an option: --clock may also be virtual */
 };
 
@@ -113,6 +113,7 @@ struct options {
     enum emu_clock_mode clock;
     struct emu_compute compute;
     const char *compute_file; /* recording of --compute; NULL: none */
+    const char *goal;         /* file of --goal; NULL: none */
     char call_set[40];        /* FIELD=VALUE of --call-ns */
     uint32_t threads;         /* count, or FABRIC_THREADS_* */
     uint64_t seed;

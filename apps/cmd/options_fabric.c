@@ -141,6 +141,7 @@ int options_fabric(struct fabric_config *ret, struct topo_graph **graph,
                                   .seed = options->seed,
                                   .began_s = time(NULL),
                                   .bounds = emu_bounds_filled(options->bounds)};
+    ret->compute.traces = options->goal != NULL;
     if (name && paths_check_name(name, error, sizeof error)) {
         print_message("%s", error);
         return EXIT_USAGE;

@@ -191,6 +191,8 @@ static int files_open(struct plan *ret, const struct options *options)
         status = file_open(&ret->record, options->record, "snapshots", "--record");
     if (!status && options->compute.mode == EMU_COMPUTE_RECORD)
         status = file_open(&ret->calls, options->compute_file, "calls", "file for --compute");
+    if (!status && options->goal)
+        status = file_open(&ret->calls, options->goal, "GOAL", "--goal");
     if (!status && options->compute.mode == EMU_COMPUTE_REPLAY)
         status = replay_read(ret, options->compute_file);
     if (!status)

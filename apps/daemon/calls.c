@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -25,6 +26,12 @@ struct daemon_calls {
         int fd;
     } recorder[];
 };
+
+/* Do processes record GOAL (--goal) in place of their calls? */
+static bool traces(const struct daemon *daemon)
+{
+    return daemon->config->fabric->compute.traces;
+}
 
 static int64_t rank_of(const struct client *client)
 {
@@ -67,7 +74,8 @@ static int recorder_new(struct daemon *daemon, const struct client *client)
             close(fd);
         return err;
     }
-    calls->recorder[calls->count++] = (struct recorder){.rank = rank_of(client), .fd = fd};
+    calls->recorder[calls->count++] =
+        (struct recorder){.rank = traces(daemon) ? client->node : rank_of(client), .fd = fd};
     return passed;
 }
 
@@ -116,7 +124,7 @@ int daemon_calls_file(struct daemon *daemon, const struct client *client, char *
                     (long long)rank_of(client), replay->parts);
     if (part)
         fd = part_file(part);
-    else if (daemon->config->fabric->compute.mode == EMU_COMPUTE_RECORD)
+    else if (daemon->config->fabric->compute.mode == EMU_COMPUTE_RECORD || traces(daemon))
         fd = recorder_new(daemon, client);
     else
         return -1;
@@ -157,6 +165,54 @@ static int by_rank(const void *a, const void *b)
                               : (x->fd > y->fd) - (x->fd < y->fd);
 }
 
+/* Return whether all processes have ended well, and each node had only one. Print a line if not. */
+static bool goal_check(const struct calls_part *part, size_t parts)
+{
+    const size_t end = sizeof EMU_TRACE_END - 1;
+
+    for (size_t i = 0; i < parts; i++) {
+        if (i && part[i].rank == part[i - 1].rank) {
+            print_message("--goal: node %lld had several processes, but GOAL has one for each rank",
+                          (long long)part[i].rank);
+            return false;
+        }
+        if (part[i].bytes < end ||
+            memcmp(part[i].data + part[i].bytes - end, EMU_TRACE_END, end) != 0) {
+            print_message("--goal: the process of node %lld did not end well, so the file is not "
+                          "complete",
+                          (long long)part[i].rank);
+            return false;
+        }
+    }
+    return true;
+}
+
+/*
+ * Write the GOAL of all processes. Rank r of the file is node r. Returns 1 if the file is not
+ * complete, and a line has said so.
+ */
+static int goal_write(const struct daemon *daemon, const struct calls_part *part, size_t parts)
+{
+    struct json_object *origin = origin_json(daemon->config->fabric);
+    int fd = fcntl(daemon->config->calls_fd, F_DUPFD_CLOEXEC, 0);
+    FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
+    int err = out ? 0 : -errno;
+
+    if (out) {
+        origin_print(out, origin, "// ", "// ");
+        fprintf(out, "num_ranks %lld\n", (long long)part[parts - 1].rank + 1);
+        for (size_t i = 0; i < parts; i++) {
+            fprintf(out, "rank %lld {\n", (long long)part[i].rank);
+            fwrite(part[i].data, 1, part[i].bytes, out);
+            fputs("}\n", out);
+        }
+        if (ferror(out) | fclose(out))
+            err = errno ? -errno : -EIO;
+    }
+    json_object_put(origin);
+    return err || goal_check(part, parts) ? err : 1;
+}
+
 static int recorders_write(const struct daemon *daemon, struct daemon_calls *calls)
 {
     struct calls_part *part = calloc(calls->count, sizeof *part);
@@ -168,7 +224,9 @@ static int recorders_write(const struct daemon *daemon, struct daemon_calls *cal
         err = recorder_map(&calls->recorder[mapped], &part[mapped]) ? 0 : -errno;
     if (!err)
         err = output_begin(daemon->config->calls_fd);
-    if (!err)
+    if (!err && traces(daemon))
+        err = goal_write(daemon, part, calls->count);
+    else if (!err)
         err = calls_write(daemon->config->calls_fd, origin_json(daemon->config->fabric), part,
                           calls->count);
     for (size_t i = 0; i < mapped; i++)
@@ -184,7 +242,9 @@ void daemon_calls_write(struct daemon *daemon)
 
     if (!err)
         return;
-    print_message("cannot write the calls of --compute: %s", strerror(-err));
+    if (err < 0)
+        print_message("cannot write the %s: %s",
+                      traces(daemon) ? "GOAL of --goal" : "calls of --compute", strerror(-err));
     daemon->unwritten = true;
 }
 

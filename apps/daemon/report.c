@@ -14,7 +14,9 @@
 #include <unistd.h>
 
 #include "apps/base/amount.h"
+#include "apps/fabric/links.h"
 #include "apps/fabric/origin.h"
+#include "apps/fabric/sample.h"
 #include "apps/base/message.h"
 #include "apps/base/output.h"
 #include "apps/control/conn.h"
@@ -230,7 +232,8 @@ static struct json_object *compute(const struct fabric_config *config,
     json_add_text(all, "mode", names[config->compute.mode]);
     json_object_object_add(all, "unit_ps", json_object_new_double(config->compute.unit_ps));
     json_add_number(all, "call_ps", config->profile.call_ps);
-    json_add_number(all, "calls", totals->calls);
+    json_add_number(all, "calls",
+                    totals->calls_message + totals->calls_collective + totals->calls_one_sided);
     json_add_number(all, "computed_ns", totals->computed_ns);
     return json_add_number(all, "differing", totals->differing);
 }
@@ -249,6 +252,29 @@ static struct json_object *outside_sleeps(const struct daemon_sleeps *sleeps,
     return all;
 }
 
+/* Build the numbers of calls in simulated time, and how long processes waited after them. */
+static struct json_object *calls(const struct fabric_totals *totals)
+{
+    struct json_object *all = json_object_new_object();
+    const struct {
+        const char *name;
+        uint64_t calls, waited_ns;
+    } classes[] = {
+        {"message", totals->calls_message, totals->waited_message_ns},
+        {"collective", totals->calls_collective, totals->waited_collective_ns},
+        {"one_sided", totals->calls_one_sided, totals->waited_one_sided_ns},
+    };
+
+    for (size_t i = 0; i < sizeof classes / sizeof classes[0]; i++) {
+        struct json_object *one = json_object_new_object();
+
+        json_add_number(one, "calls", classes[i].calls);
+        json_add_number(one, "waited_ns", classes[i].waited_ns);
+        json_object_object_add(all, classes[i].name, one);
+    }
+    return all;
+}
+
 static struct json_object *report_clock(struct fabric *fabric, const struct fabric_config *config,
                                         const struct daemon_record *record,
                                         const struct fabric_totals *totals)
@@ -259,7 +285,8 @@ static struct json_object *report_clock(struct fabric *fabric, const struct fabr
     json_add_text(clock, "mode", emu_clock_name(config->clock));
     if (config->clock == EMU_CLOCK_VIRTUAL) {
         json_add_number(clock, "simulated_ns", fabric_reached_ps(fabric) / 1000u);
-        json_add_number(clock, "last_post_ns", totals->last_post_ns);
+        json_add_number(clock, "finished_ns", totals->finished_ns);
+        json_object_object_add(clock, "calls", calls(totals));
         json_add_number(clock, "late_posts", totals->late_posts);
         json_add_number(clock, "outside_ns", totals->outside_ns);
         json_object_object_add(clock, "outside",
@@ -305,6 +332,46 @@ static struct json_object *add_totals(struct json_object *object, enum section w
         if (all[i].section == which)
             json_add_number(object, all[i].name, all[i].value);
     return object;
+}
+
+/* Return the ends of a direction of a cable, as in "switch 0:3 to node 3". */
+static struct json_object *link_ends(const struct fabric_cable *cable, bool out)
+{
+    char first[32], second[32], text[80];
+
+    snprintf(first, sizeof first, "switch %u:%u", cable->at.sw, cable->at.port);
+    if (cable->kind == TOPO_END_SWITCH)
+        snprintf(second, sizeof second, "switch %u:%u", cable->peer.sw, cable->peer.port);
+    else
+        snprintf(second, sizeof second, "node %u", cable->node);
+    snprintf(text, sizeof text, "%s to %s", out ? first : second, out ? second : first);
+    return json_object_new_string(text);
+}
+
+/* Build the load of the links: of all directions of cables whose sending end is on this host. */
+static struct json_object *link_load(struct fabric *fabric)
+{
+    struct json_object *all = json_object_new_object();
+    struct fabric_direction_sample sample;
+    uint64_t links = 0, sum = 0, most = 0;
+    uint32_t busiest = 0;
+
+    for (uint32_t i = 0; i < 2 * fabric_cable_count(fabric); i++) {
+        if (!fabric_sample_direction(fabric, i / 2, i % 2, &sample))
+            continue;
+        links++;
+        sum += sample.segments;
+        if (sample.segments > most) {
+            most = sample.segments;
+            busiest = i;
+        }
+    }
+    json_add_number(all, "links", links);
+    json_add_number(all, "segments", sum);
+    json_add_number(all, "most", most);
+    json_object_object_add(all, "most_at",
+                           most ? link_ends(fabric_cable(fabric, busiest / 2), busiest % 2) : NULL);
+    return all;
 }
 
 void report_traffic(struct json_object *report, const struct fabric_totals *totals)
@@ -382,6 +449,7 @@ struct json_object *report_build(struct fabric *fabric, const struct fabric_conf
     json_add_number(report, "nodes", config->graph->nodes);
     json_add_number(report, "switches", config->graph->switches);
     report_traffic(report, &totals);
+    json_object_object_add(report, "link_load", link_load(fabric));
     json_object_object_add(report, "collectives", collectives(&totals, &config->profile));
     json_object_object_add(report, "communication", comm_build(fabric, config));
     add_totals(report, IN_REPORT, &totals);
@@ -525,8 +593,8 @@ static void print_fabric(FILE *out, struct json_object *report)
         fprintf(out, ": real-time factor %.3f, worst lag %s", real(clock, "real_time_factor"),
                 lasted(clock, "worst_lag_ns").text);
     if (member(clock, "simulated_ns"))
-        fprintf(out, ": %s simulated, last operation posted at %s, digest %s",
-                lasted(clock, "simulated_ns").text, lasted(clock, "last_post_ns").text,
+        fprintf(out, ": %s simulated, finished after %s, digest %s",
+                lasted(clock, "simulated_ns").text, lasted(clock, "finished_ns").text,
                 text(report, "digest"));
     if (number(clock, "late_posts"))
         fprintf(out, ", not exact: %s posted too late for their time",

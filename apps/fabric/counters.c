@@ -242,12 +242,24 @@ static void totals_add_digest(struct fabric_totals *to, const struct emu_hostif 
 {
     const struct emu_simtime *sim = &hostif->shared->sim;
     uint64_t digest = emu_count_read(&sim->digest);
-    uint64_t last_post_ns = emu_count_read(&sim->last_post_ps) / 1000;
 
     if (digest)
         to->digest += emu_mix(digest + hostif->node);
-    if (last_post_ns > to->last_post_ns)
-        to->last_post_ns = last_post_ns;
+}
+
+static void totals_add_calls(struct fabric_totals *to, const struct emu_simtime *sim)
+{
+    uint64_t finished_ns = emu_count_read(&sim->finished_ps) / 1000;
+
+#define CALLS(class, name)                                  \
+    to->calls_##name += emu_count_read(&sim->calls[class]); \
+    to->waited_##name##_ns += emu_count_read(&sim->waited_ps[class]) / 1000
+    CALLS(EMU_CALLS_MESSAGE, message);
+    CALLS(EMU_CALLS_COLLECTIVE, collective);
+    CALLS(EMU_CALLS_ONE_SIDED, one_sided);
+#undef CALLS
+    if (finished_ns > to->finished_ns)
+        to->finished_ns = finished_ns;
 }
 
 void fabric_totals_add_hostif(struct fabric_totals *to, const struct emu_hostif *hostif)
@@ -261,7 +273,7 @@ void fabric_totals_add_hostif(struct fabric_totals *to, const struct emu_hostif 
     to->dropped_nobody_attached += emu_count_read(&hostif->dead);
     to->late_posts += emu_count_read(&hostif->late_posts);
     to->outside_ns += emu_count_read(&hostif->outside_ns);
-    to->calls += emu_count_read(&sim->calls);
+    totals_add_calls(to, sim);
     to->computed_ns += emu_count_read(&sim->computed_ps) / 1000;
     totals_add_digest(to, hostif);
     to->differing += atomic_load_explicit(&sim->differs, memory_order_relaxed) != 0;

@@ -285,9 +285,8 @@ struct fabric_totals {
     /* clock real: emulated transit time divided by actual transit time; other clocks: 1 */
     double real_time_factor;
     uint64_t worst_lag_ns; /* clock real: greatest lateness of an event */
-    /* clock virtual, which has one host: */
-    uint64_t last_post_ns; /* when a process posted its last operation */
-    uint64_t digest;       /* of all these calls, in the order of each process, and their times */
+    /* clock virtual, which has one host: of all posts of processes, and their times */
+    uint64_t digest;
 };
 
 /* Number of 64-bit counters: all fields before real_time_factor. */

@@ -43,20 +43,39 @@ enum emu_call_kind {
     EMU_CALL_KINDS
 };
 
+/* Classes of posts, in the report. */
+enum emu_call_class {
+    EMU_CALLS_MESSAGE,
+    EMU_CALLS_COLLECTIVE, /* in the network */
+    EMU_CALLS_ONE_SIDED,
+    EMU_CALL_CLASSES
+};
+
 #define EMU_CALL_NO_NODE UINT32_MAX
-#define EMU_CALL_BYTES   26 /* most bytes of a stored call */
+/* the last line of a process in a trace (--goal) */
+#define EMU_TRACE_END  "// end\n"
+#define EMU_CALL_BYTES 26 /* most bytes of a stored call */
 
 struct emu_call {
     enum emu_call_kind kind;
     uint32_t node; /* the peer, or the root of a collective; EMU_CALL_NO_NODE: none, or any */
     uint64_t bytes;
-    uint64_t ns; /* time computed before the call */
+    uint64_t ns;  /* time computed before the call */
+    uint64_t tag; /* of a send; not in recordings */
 };
 
 /* The last call of each kind. All zeros at the beginning of a recording. */
 struct emu_calls {
     struct emu_call last[EMU_CALL_KINDS];
 };
+
+/** emu_call_class - return the class of a post. Pure. */
+static inline enum emu_call_class emu_call_class(enum emu_call_kind kind)
+{
+    if (kind <= EMU_CALL_RECEIVE)
+        return EMU_CALLS_MESSAGE;
+    return kind < EMU_CALL_BROADCAST_PUT ? EMU_CALLS_ONE_SIDED : EMU_CALLS_COLLECTIVE;
+}
 
 /** emu_call_is_soft - return whether a replay may skip the call. Pure. */
 static inline bool emu_call_is_soft(enum emu_call_kind kind)

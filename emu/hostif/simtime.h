@@ -28,8 +28,10 @@
 
 #include <stdalign.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
+#include "emu/hostif/calls.h"
 #include "emu/util/alloc.h"
 
 #define EMU_SIMTIME_CHECK_NS 50000000u /* host time after which emu_hostif_nic_await() returns */
@@ -45,6 +47,7 @@ enum emu_compute_mode {
 
 struct emu_compute {
     enum emu_compute_mode mode;
+    bool traces;    /* --goal: the process records what it communicates */
     double unit_ps; /* simulated time of a nanosecond of CPU time, or of an instruction */
 };
 
@@ -60,10 +63,13 @@ struct emu_simtime {
     _Atomic uint32_t begun;                    /* number of waits begun, free-running */
     _Atomic uint32_t ready;                    /* 1: simulated time may begin for this process */
     _Atomic uint32_t differs;                  /* 1: its calls are not those of the recording */
-    _Atomic uint64_t calls;                    /* calls that post an operation */
-    _Atomic uint64_t computed_ps;              /* time that it has computed */
-    _Atomic uint64_t digest;                   /* of all these calls and their local times */
-    _Atomic uint64_t last_post_ps;             /* local time of the last of these calls */
+    _Atomic uint64_t calls[EMU_CALL_CLASSES];  /* calls that post an operation */
+    /* time in polls, by the class of the last post before them */
+    _Atomic uint64_t waited_ps[EMU_CALL_CLASSES];
+    /* when it began to detach, without sleeps and polls after its last operation; 0: it has not */
+    _Atomic uint64_t finished_ps;
+    _Atomic uint64_t computed_ps; /* time that it has computed */
+    _Atomic uint64_t digest;      /* of all these calls and their local times */
 
     /* Written by the fabric. */
     alignas(EMU_LINE) _Atomic uint32_t ended; /* number of waits ended; a futex */

@@ -42,7 +42,7 @@ class SimtimeTest(FabemuCase):
             self.assertRegex(out, r"simtime: [1-9]\d* checks passed, 0 failed")
             self.assertEqual(report["clock"]["late_posts"], 0)
             self.assertRegex(report["digest"], "^[0-9a-f]{16}$")
-            return out, report["digest"], report["clock"]["last_post_ns"]
+            return out, report["digest"], report["clock"]["finished_ns"]
 
         first = result()
         self.assertEqual(result(), first)

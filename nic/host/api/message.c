@@ -9,6 +9,7 @@
 #include "nic/host/api/announce.h"
 #include "nic/host/base/base.h"
 #include "nic/host/base/compute.h"
+#include "nic/host/base/trace.h"
 #include "nic/host/base/lock.h"
 #include "nic/host/peer/failure.h"
 #include "nic/host/peer/handshake.h"
@@ -277,6 +278,7 @@ int fabemu_send(struct fabemu_queue *queue, const struct fabemu_dest *dest,
 {
     struct fabemu *fab = queue->fab;
     struct nic_op *op = nic_op_of(req);
+    struct emu_call call;
     int err = send_check(queue, dest);
 
     if (!err)
@@ -290,7 +292,9 @@ int fabemu_send(struct fabemu_queue *queue, const struct fabemu_dest *dest,
         return nic_fail(-EMSGSIZE, "a message has at most %llu bytes",
                         (unsigned long long)NIC_TRANSFER_MAX);
     op->post.req = req;
-    return nic_op_post(fab, op);
+    call = nic_op_call(op);
+    call.tag = nic_send_of(op)->tag;
+    return nic_post(fab, &op->post, &call);
 }
 
 /*
@@ -330,8 +334,11 @@ int fabemu_inject(struct fabemu_queue *queue, const struct fabemu_dest *dest, co
     send_prepare(&send, queue, dest, &iov, 1);
     send.op.post.req = NULL;
     call = nic_op_call(&send.op);
+    call.tag = send.tag;
     nic_call_begin(fab, &call);
     nic_lock(fab);
+    nic_ready(fab);
+    nic_trace_begin(fab, NULL);
 
     struct nic_peer *peer = nic_peer(fab, dest->node);
 
@@ -345,8 +352,10 @@ int fabemu_inject(struct fabemu_queue *queue, const struct fabemu_dest *dest, co
         err = -EAGAIN;
         inject_prepare_retry(fab, peer, &send);
     }
-    if (!err)
+    if (!err) {
         nic_op_report(fab, &send.op);
+        nic_trace_posted(fab, &call);
+    }
     nic_unlock(fab);
     nic_call_end(fab, &call, !err);
     return err;
@@ -569,7 +578,9 @@ int fabemu_recv_claimed(struct fabemu_queue *queue, struct fabemu_message *claim
     nic_call_begin(fab, &call);
     nic_lock(fab);
     __atomic_store_n(&req->status, FABEMU_PENDING, __ATOMIC_RELAXED);
+    nic_trace_begin(fab, req);
     nic_message_take(fab, claim, nic_recv_of(nic_op_of(req)));
+    nic_trace_posted(fab, &call);
     nic_unlock(fab);
     nic_call_end(fab, &call, true);
     return 0;

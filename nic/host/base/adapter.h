@@ -110,8 +110,14 @@ struct nic_compute {
     int rank;                 /* of this process in its MPI job; -1: none */
     bool began;               /* simulated time had begun when the last call began */
     bool polled;              /* since then, the last call was a poll */
+    enum emu_call_class last; /* of the last post */
+    uint64_t seen;            /* nic_sim.completed at the last nic_sim_progress() */
+    /* time in polls, and in polls and sleeps, since the last post or completion */
+    uint64_t polling_ps, idle_ps;
     uint64_t polls, readings; /* since the last call that was recorded or replayed */
 };
+
+struct nic_trace;
 
 /* Clock virtual: how this process's local time advances (progress/simtime.c). */
 struct nic_sim {
@@ -120,8 +126,10 @@ struct nic_sim {
     /* let time pass, and handle segments when they arrive. Lock: not held */
     void (*pass)(struct fabemu *fab, uint64_t ps);
     struct nic_compute compute;
-    pthread_mutex_t turn;   /* one thread polls or waits at a time; taken before the lock */
-    _Atomic uint32_t empty; /* polls in a row that found nothing */
+    struct nic_trace *trace;    /* --goal; NULL: none. Lock: held */
+    pthread_mutex_t turn;       /* one thread polls or waits at a time; taken before the lock */
+    _Atomic uint32_t empty;     /* polls in a row that found nothing */
+    _Atomic uint64_t completed; /* number of completed requests; written with the lock */
 };
 
 struct fabemu {

@@ -13,7 +13,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include "emu/util/count.h"
 #include "nic/host/base/base.h"
+#include "nic/host/base/trace.h"
 
 void nic_complete(struct fabemu *fab, struct fabemu_req *req, int status)
 {
@@ -23,6 +25,10 @@ void nic_complete(struct fabemu *fab, struct fabemu_req *req, int status)
     /* a request completes only once */
     assert(__atomic_load_n(&req->status, __ATOMIC_RELAXED) == FABEMU_PENDING);
     fab->completions++;
+    if (fab->simulated) {
+        emu_count(&fab->sim.completed, 1);
+        nic_trace_completed(fab, req, status);
+    }
     if (status == -EPIPE)
         memcpy(((struct nic_failure *)(void *)req->opaque)->why, fab->broken_why, NIC_WHY_BYTES);
     /* N3 pairs with N4, fabemu_req_status(). */

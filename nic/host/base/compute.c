@@ -25,7 +25,9 @@
 #include "emu/util/random.h"
 #include "nic/host/base/base.h"
 #include "nic/host/base/local_time.h"
+#include "nic/host/base/lock.h"
 #include "nic/host/base/tape.h"
+#include "nic/host/base/trace.h"
 
 #define LEAST    2000u  /* ns of CPU time, or instructions */
 #define WAITING  20000u /* the same */
@@ -135,7 +137,10 @@ static void differ(struct fabemu *fab, const struct emu_call *call)
     struct nic_compute *c = &fab->sim.compute;
     struct emu_simtime *sim = &fab->hostif.shared->sim;
     char recorded[96], made[96], rank[32];
+    uint64_t calls = 1;
 
+    for (int i = 0; i < EMU_CALL_CLASSES; i++)
+        calls += emu_count_read(&sim->calls[i]);
     emu_call_text(nic_tape_next(c->tape), recorded, sizeof recorded);
     emu_call_text(call, made, sizeof made);
     if (c->rank >= 0)
@@ -145,7 +150,7 @@ static void differ(struct fabemu *fab, const struct emu_call *call)
     fprintf(stderr,
             "fabemu: %s, call %llu: the recording has %s, the program made %s; from here on its "
             "computing takes no time\n",
-            rank, (unsigned long long)emu_count_read(&sim->calls) + 1, recorded, made);
+            rank, (unsigned long long)calls, recorded, made);
     atomic_store_explicit(&sim->differs, 1, memory_order_relaxed);
     nic_tape_close(c->tape);
     c->tape = NULL;
@@ -202,33 +207,46 @@ void nic_call_begin(struct fabemu *fab, const struct emu_call *call)
         nic_spend(fab, fab->hostif.shared->sim.call_ps);
 }
 
-/*
- * Count @call, and add it to the digest of the process. Posts before simulated time begins are not
- * part of the digest, because they have no time. Only one thread writes these counts.
- */
-static void count_post(struct fabemu *fab, const struct emu_call *call)
+/* Add @call to the digest of the process. A post before simulated time begins has no time. */
+static void add_to_digest(struct fabemu *fab, const struct emu_call *call)
 {
     struct emu_simtime *sim = &fab->hostif.shared->sim;
-    uint64_t now_ps = nic_local_ps(fab), digest = emu_count_read(&sim->digest);
+    uint64_t digest = emu_count_read(&sim->digest);
 
-    emu_count(&sim->calls, 1);
     if (!nic_sim_has_begun(fab))
         return;
-    digest = emu_mix(digest ^ now_ps);
+    digest = emu_mix(digest ^ nic_local_ps(fab));
     digest = emu_mix(digest ^ call->bytes);
     digest = emu_mix(digest ^ ((uint64_t)call->kind << 32 | call->node));
+    /* only the thread that has attached writes this word */
     atomic_store_explicit(&sim->digest, digest, memory_order_relaxed);
-    atomic_store_explicit(&sim->last_post_ps, now_ps, memory_order_relaxed);
+}
+
+void nic_sim_progress(struct fabemu *fab)
+{
+    struct nic_compute *c = &fab->sim.compute;
+
+    emu_count(&fab->hostif.shared->sim.waited_ps[c->last], c->polling_ps);
+    c->polling_ps = c->idle_ps = 0;
+    c->seen = emu_count_read(&fab->sim.completed);
 }
 
 /* The program has posted @call: record it, or go on to the next one of the recording. */
 static void posted_one(struct fabemu *fab, const struct emu_call *call)
 {
+    struct emu_simtime *sim = &fab->hostif.shared->sim;
     struct nic_compute *c = &fab->sim.compute;
     struct emu_call done = *call;
 
-    if (call->kind != EMU_CALL_END)
-        count_post(fab, call);
+    if (call->kind == EMU_CALL_END) {
+        atomic_store_explicit(&sim->finished_ps, nic_local_ps(fab) - c->idle_ps,
+                              memory_order_relaxed);
+    } else {
+        nic_sim_progress(fab);
+        add_to_digest(fab, call);
+        c->last = emu_call_class(call->kind);
+        emu_count(&sim->calls[c->last], 1);
+    }
     if (!c->tape)
         return;
     was_on_tape(c);
@@ -267,6 +285,8 @@ int nic_compute_open(struct fabemu *fab, int calls_fd)
         return c->counter;
     if (mode == EMU_COMPUTE_RECORD || mode == EMU_COMPUTE_REPLAY)
         return nic_tape_open(&c->tape, calls_fd, c->replays);
+    if (fab->simulated && compute_of(fab)->traces)
+        return nic_trace_open(&fab->sim.trace, calls_fd);
     return 0;
 }
 
@@ -276,6 +296,10 @@ void nic_compute_close(struct fabemu *fab)
 
     nic_tape_close(c->tape);
     c->tape = NULL;
+    nic_lock(fab);
+    nic_trace_close(fab, fab->sim.trace);
+    fab->sim.trace = NULL;
+    nic_unlock(fab);
     if (fab->simulated && c->counter >= 0)
         close(c->counter);
     c->counter = -1;

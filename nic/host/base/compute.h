@@ -33,6 +33,13 @@ int nic_compute_open(struct fabemu *fab, int calls_fd);
 void nic_compute_close(struct fabemu *fab);
 
 /**
+ * nic_sim_progress - the program has posted an operation, or one has completed: count the polls
+ * since the last time as waiting. The polls and sleeps after the last time do not count: in these
+ * MPI_Finalize() waits for the launcher, for a time that depends on the host. Thread: the owner.
+ */
+void nic_sim_progress(struct fabemu *fab);
+
+/**
  * nic_call_begin - the program calls: let the time pass that it has computed and, if the call posts
  * an operation, the time of the call. May handle segments. Lock: not held.
  */

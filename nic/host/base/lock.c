@@ -8,6 +8,7 @@
 #include "nic/host/base/base.h"
 #include "nic/host/base/complete.h"
 #include "nic/host/base/compute.h"
+#include "nic/host/base/trace.h"
 #include "nic/host/base/local_time.h"
 
 static void nic_clock(struct fabemu *fab)
@@ -100,12 +101,15 @@ int nic_post(struct fabemu *fab, struct nic_post *post, const struct emu_call *c
     nic_lock(fab);
     nic_ready(fab);
     __atomic_store_n(&req->status, FABEMU_PENDING, __ATOMIC_RELAXED);
+    nic_trace_begin(fab, req);
     if (req->after)
         nic_event_arm(fab, nic_event_of(req->after), post);
     else
         err = post->begin(fab, post);
     if (err)
         __atomic_store_n(&req->status, err, __ATOMIC_RELAXED);
+    else
+        nic_trace_posted(fab, call);
     nic_unlock(fab);
     nic_call_end(fab, call, !err);
     return err;

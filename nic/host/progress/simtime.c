@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "emu/util/clock.h"
+#include "emu/util/count.h"
 #include "nic/host/base/compute.h"
 #include "nic/host/base/local_time.h"
 
@@ -93,14 +94,29 @@ static uint32_t poll_in_turn(struct fabemu *fab)
     return moved;
 }
 
+/* A poll has taken @ps. */
+static void count_wait(struct fabemu *fab, uint64_t ps)
+{
+    struct nic_compute *c = &fab->sim.compute;
+
+    c->polling_ps += ps;
+    c->idle_ps += ps;
+    if (emu_count_read(&fab->sim.completed) != c->seen)
+        nic_sim_progress(fab);
+}
+
 uint32_t nic_sim_poll(struct fabemu *fab)
 {
     static const struct emu_call call = {.kind = EMU_CALL_POLL};
+    uint64_t began_ps;
     uint32_t moved;
 
     nic_call_begin(fab, &call);
     pthread_mutex_lock(&fab->sim.turn);
+    began_ps = nic_local_ps(fab);
     moved = poll_in_turn(fab);
+    if (nic_sim_is_owner(fab) && nic_sim_has_begun(fab))
+        count_wait(fab, nic_local_ps(fab) - began_ps);
     pthread_mutex_unlock(&fab->sim.turn);
     nic_call_end(fab, &call, false);
     return moved;
@@ -179,11 +195,14 @@ static void pass(struct fabemu *fab, uint64_t ps)
 static bool sleep_simulated(void *ctx, uint64_t ns)
 {
     struct fabemu *fab = ctx;
+    uint64_t began_ps;
 
     if (nic_is_defunct(fab) || !nic_sim_has_begun(fab) || !nic_sim_is_owner(fab))
         return false;
     nic_call_begin(fab, &clock_call);
+    began_ps = nic_local_ps(fab);
     pass(fab, ns < EMU_LAST_PS / 1000 ? ns * 1000 : EMU_LAST_PS);
+    fab->sim.compute.idle_ps += nic_local_ps(fab) - began_ps;
     nic_call_end(fab, &clock_call, false);
     return true;
 }

@@ -1,0 +1,581 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * compare.c - `fabemu compare`: run a program in simulated time on several networks, and compare
+ * the reports of the runs.
+ *
+ * Each run is a `fabemu run --clock virtual --report FILE` of this executable.
+ */
+#include "apps/cmd/compare.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "apps/base/command.h"
+#include "apps/base/message.h"
+#include "apps/base/output.h"
+#include "apps/cmd/commands.h"
+#include "apps/cmd/options.h"
+#include "apps/cmd/scratch.h"
+#include "apps/fabric/origin.h"
+
+#define LISTED_MAX 16  /* values of an option that may be repeated */
+#define WORDS_MAX  160 /* words of a command line of fabemu run, without COMMAND */
+#define WHY_BYTES  sizeof((struct compare_row *)0)->why
+
+struct list {
+    const char *value[LISTED_MAX];
+    unsigned count;
+};
+
+struct compare {
+    struct list topos, profiles, variants;
+    struct list sets;
+    const char *seed, *call_ns, *faults; /* NULL: not given */
+    const char *compute;
+    const char *out; /* folder for the files of the runs; NULL: not given */
+    const char *csv, *json, *plot;
+    char folder[PATH_MAX - 32];
+    char **command; /* of the user, ended by NULL */
+    struct compare_table table;
+    unsigned runs, run; /* in all; begun so far */
+    int interrupted;    /* signal; 0: none */
+};
+
+/* --- options ------------------------------------------------------------------------- */
+
+static bool list_add(struct list *list, const char *value, const char **right)
+{
+    *right = "given at most " OPTIONS_TEXT(LISTED_MAX) " times, and not empty";
+    if (list->count == LISTED_MAX || !*value)
+        return false;
+    list->value[list->count++] = value;
+    return true;
+}
+
+static bool read_topo(void *into, const char *value, const char **right)
+{
+    return list_add(&((struct compare *)into)->topos, value, right);
+}
+
+static bool read_profile(void *into, const char *value, const char **right)
+{
+    return list_add(&((struct compare *)into)->profiles, value, right);
+}
+
+static bool read_set(void *into, const char *value, const char **right)
+{
+    return list_add(&((struct compare *)into)->sets, value, right);
+}
+
+static bool read_variant(void *into, const char *value, const char **right)
+{
+    const char *colon = strstr(value, ": ");
+
+    if (!list_add(&((struct compare *)into)->variants, value, right))
+        return false;
+    *right = "a name, ': ' and options of fabemu run, as in 'no credits: --set credit=counter'";
+    return colon && colon != value && colon[2 + strspn(colon + 2, " ")] == '-';
+}
+
+static bool read_compute(void *into, const char *value, const char **right)
+{
+    *right = "none, cpu or replay:FILE";
+    ((struct compare *)into)->compute = value;
+    return strcmp(value, "none") == 0 || strcmp(value, "cpu") == 0 ||
+           (strncmp(value, "replay:", 7) == 0 && value[7]);
+}
+
+#define AT(field) offsetof(struct compare, field)
+
+static const struct option_row rows[] = {
+    {"topo", "SPEC", "a network, as in fabemu run; may be repeated", .read = read_topo},
+    {"profile", "NAME|FILE", "a profile for each network; may be repeated", .read = read_profile},
+    {"variant", "'NAME: OPTIONS'",
+     "also the first network with these options of fabemu run; may be repeated",
+     .read = read_variant},
+    {"set", "FIELD=VALUE", "override a field of all profiles; may be repeated", .read = read_set},
+    {"seed", "N", "seed of random choices (default 1)", .at = AT(seed)},
+    {"call-ns", "TIME", "time of each call of the library (default from the profile)",
+     .at = AT(call_ns)},
+    {"faults", "FILE|NAME", "inject a schedule of faults into each network", .at = AT(faults)},
+    {"compute", "none|cpu|replay:FILE",
+     "time that the program computes between calls: none (default), its CPU time in a first run "
+     "on the first network, or the times of a recording of fabemu run",
+     .read = read_compute},
+    {"csv", "FILE", "also write the table as CSV", .at = AT(csv), .right = "the name of a file"},
+    {"json", "FILE", "also write the table as JSON", .at = AT(json), .right = "the name of a file"},
+    {"plot", "FILE", "also draw the times as SVG", .at = AT(plot), .right = "the name of a file"},
+    {"out", "DIR", "keep the report and the program's output of each run in DIR", .at = AT(out),
+     .right = "the name of a folder"},
+};
+
+static const struct options_command compare_command = {
+    .name = "compare",
+    .operands = "-- COMMAND [ARGUMENTS]",
+    .about = "Run COMMAND in simulated time on several networks, and print a table of their\n"
+             "times. For example:\n"
+             "    fabemu compare --topo kary:4,2 --topo kary:16,1 -- mpirun -np 16 ./program",
+    .more = "The output of COMMAND is not shown; --out keeps it. docs/manual.md explains the\n"
+            "table. Exit status: 0 if COMMAND succeeded on all networks; 1 if not; 2 if the\n"
+            "command line is wrong.",
+    .command_follows = true,
+};
+
+/* The options that a row may have. */
+static const struct options_command row_command = {
+    .name = "compare",
+    .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_ANY_CLOCK | OPTIONS_FAULTS |
+              OPTIONS_BOUNDS | OPTIONS_PROVIDER | OPTIONS_COMPUTE,
+};
+
+/* --- command lines ------------------------------------------------------------------- */
+
+struct words {
+    char *word[WORDS_MAX + 1];
+    int count;
+};
+
+static void add_word(struct words *words, const char *word)
+{
+    if (words->count < WORDS_MAX)
+        words->word[words->count++] = (char *)(uintptr_t)word;
+}
+
+static void add_option(struct words *words, const char *option, const char *value)
+{
+    if (!value)
+        return;
+    add_word(words, option);
+    add_word(words, value);
+}
+
+/* Add the words of a variant. Their text is split in @text, a copy. */
+static void add_variant(struct words *words, char *text)
+{
+    char *rest = NULL;
+
+    for (char *word = strtok_r(text, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
+        add_word(words, word);
+}
+
+/* Return the options of a row, without those of the fields that all runs have. */
+static struct words row_words(const struct compare *compare, const struct compare_row *row,
+                              char *variant)
+{
+    struct words words = {.count = 0};
+
+    add_option(&words, "--clock", "virtual");
+    add_option(&words, "--topo", row->topo);
+    add_option(&words, "--profile", row->profile);
+    for (unsigned i = 0; i < compare->sets.count; i++)
+        add_option(&words, "--set", compare->sets.value[i]);
+    add_option(&words, "--seed", compare->seed);
+    add_option(&words, "--call-ns", compare->call_ns);
+    add_option(&words, "--faults", compare->faults);
+    if (variant)
+        add_variant(&words, variant);
+    return words;
+}
+
+/* Check the options of a row before anything runs. Returns 0 or an exit status. */
+static int row_check(const struct compare *compare, const struct compare_row *row, char **argv)
+{
+    char *variant = row->variant ? strdup(row->variant) : NULL;
+    struct words words = row_words(compare, row, variant);
+    struct fabric_config config;
+    struct topo_graph *graph;
+    struct options options;
+    int status;
+
+    memmove(words.word + 1, words.word, (size_t)words.count * sizeof words.word[0]);
+    words.word[0] = (char *)(uintptr_t) "compare";
+    status = options_parse(&options, &row_command, NULL, words.count + 1, words.word);
+    if (status < 0 && (options.operands <= words.count || options.dashes))
+        status = options_usage_error("compare",
+                                     "--variant '%.80s': its options have a word "
+                                     "'%.80s' that is no option",
+                                     row->name, words.word[options.operands]);
+    else if (status < 0 && (options.clock != EMU_CLOCK_VIRTUAL || options.goal ||
+                            options.compute_file || options.compute.mode != EMU_COMPUTE_NONE))
+        status = options_usage_error("compare",
+                                     "--variant '%.80s': all rows have --clock virtual and the "
+                                     "--compute of fabemu compare, and no --goal",
+                                     row->name);
+    if (status < 0) {
+        options.argv = argv; /* fabemu-wide gets the same command line */
+        status = options_fabric(&config, &graph, &options, NULL);
+        if (!status)
+            topo_free(graph);
+    }
+    free(variant);
+    return status;
+}
+
+/* --- rows ---------------------------------------------------------------------------- */
+
+static void row_name(struct compare_row *row, bool profile)
+{
+    const char *topo = row->topo ? row->topo : "default";
+
+    snprintf(row->name, sizeof row->name, "%.80s%s%.40s", topo, profile ? " " : "",
+             profile ? row->profile : "");
+}
+
+/* Make a row for each network with each profile, and one for each variant of the first. */
+static int rows_make(struct compare *compare)
+{
+    unsigned topos = compare->topos.count ? compare->topos.count : 1;
+    unsigned profiles = compare->profiles.count ? compare->profiles.count : 1;
+
+    if (topos * profiles + compare->variants.count > COMPARE_ROWS_MAX)
+        return options_usage_error("compare", "more than %d networks", COMPARE_ROWS_MAX);
+    for (unsigned t = 0; t < topos; t++)
+        for (unsigned p = 0; p < profiles; p++) {
+            struct compare_row *row = &compare->table.row[compare->table.rows++];
+
+            row->topo = compare->topos.value[t];
+            row->profile = compare->profiles.value[p];
+            row_name(row, row->profile != NULL);
+        }
+    for (unsigned v = 0; v < compare->variants.count; v++) {
+        const char *text = compare->variants.value[v], *colon = strstr(text, ": ");
+        struct compare_row *row = &compare->table.row[compare->table.rows++];
+
+        row->topo = compare->topos.value[0];
+        row->profile = compare->profiles.value[0];
+        row->variant = colon + 2;
+        snprintf(row->name, sizeof row->name, "%.*s", (int)(colon - text), text);
+    }
+    return 0;
+}
+
+/* --- runs ---------------------------------------------------------------------------- */
+
+static void progress(struct compare *compare, const char *name)
+{
+    compare->run++;
+    if (isatty(STDERR_FILENO))
+        fprintf(stderr, "\r\033[K[%u of %u] %s", compare->run, compare->runs, name);
+    else
+        print_message("run %u of %u: %s", compare->run, compare->runs, name);
+}
+
+static void progress_clear(void)
+{
+    if (isatty(STDERR_FILENO))
+        fputs("\r\033[K", stderr);
+}
+
+/* Start fabemu run. Its standard output and error go to the file @log. Returns the pid. */
+static pid_t run_start(char **argv, const char *log, const sigset_t *signals)
+{
+    pid_t parent = getpid(), pid = fork();
+    int fd;
+
+    if (pid)
+        return pid;
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent)
+        _exit(EXIT_FAILURE); /* it died before the prctl() */
+    setpgid(0, 0);           /* this process forwards signals of the terminal */
+    fd = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0)
+        _exit(EXIT_FAILURE);
+    fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (fd >= 0)
+        dup2(fd, STDIN_FILENO);
+    sigprocmask(SIG_SETMASK, signals, NULL);
+    execv("/proc/self/exe", argv);
+    _exit(EXIT_CANNOT_RUN);
+}
+
+/* Wait until process @pid ends, and forward signals to it. Returns its exit status. */
+static int run_wait(struct compare *compare, pid_t pid, const sigset_t *waited)
+{
+    int status = 0;
+
+    while (waitpid(pid, &status, WNOHANG) == 0) {
+        int signal = sigwaitinfo(waited, NULL);
+
+        if (signal > 0 && signal != SIGCHLD) {
+            compare->interrupted = signal;
+            kill(pid, signal);
+        }
+    }
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/* The last line of @file that tells why a run has failed, without "fabemu: ". */
+static void find_why(FILE *file, char *why, size_t bytes)
+{
+    static const char mark[] = "fabemu: ";
+    char line[480];
+
+    while (fgets(line, sizeof line, file)) {
+        char *differs = strstr(line, ": the recording has ");
+        char *text = strncmp(line, mark, sizeof mark - 1) == 0 ? line + sizeof mark - 1 : NULL;
+
+        line[strcspn(line, "\n")] = '\0';
+        if (differs && strstr(line, "; from here on"))
+            *strstr(line, "; from here on") = '\0';
+        if (text && (differs || (!*why && strcmp(text, "report") != 0)))
+            snprintf(why, bytes, "%s", text);
+        if (differs)
+            return;
+    }
+}
+
+/* Describe why the run of @row has failed. @log: the output of the run. */
+static void explain(struct compare_row *row, const char *log)
+{
+    FILE *file = fopen(log, "re");
+    char why[WHY_BYTES - 32] = "";
+
+    if (file) {
+        find_why(file, why, sizeof why);
+        fclose(file);
+    }
+    snprintf(row->why, sizeof row->why, "exit status %d%s%s", row->status, *why ? ": " : "", why);
+}
+
+/* Run COMMAND with the options of @row. @number: of its files. @compute: value of --compute. */
+static void row_run(struct compare *compare, struct compare_row *row, unsigned number,
+                    const char *compute)
+{
+    char *variant = row->variant ? strdup(row->variant) : NULL;
+    struct words words = row_words(compare, row, variant);
+    char report[PATH_MAX], log[PATH_MAX];
+    sigset_t waited, before;
+    size_t count = 0;
+    char **argv;
+    pid_t pid;
+
+    snprintf(report, sizeof report, "%s/%u.json", compare->folder, number);
+    snprintf(log, sizeof log, "%s/%u.txt", compare->folder, number);
+    add_option(&words, "--report", report);
+    add_option(&words, "--compute", compute);
+    add_word(&words, "--");
+    while (compare->command[count])
+        count++;
+    argv = calloc((size_t)words.count + count + 3, sizeof *argv);
+    argv[0] = program_invocation_name;
+    argv[1] = (char *)(uintptr_t) "run";
+    memcpy(argv + 2, words.word, (size_t)words.count * sizeof *argv);
+    memcpy(argv + 2 + words.count, compare->command, count * sizeof *argv);
+    sigemptyset(&waited);
+    for (const int *s = (const int[]){SIGINT, SIGTERM, SIGHUP, SIGCHLD, 0}; *s; s++)
+        sigaddset(&waited, *s);
+    sigprocmask(SIG_BLOCK, &waited, &before);
+    unlink(report); /* of an earlier fabemu compare */
+    progress(compare, row->name);
+    pid = run_start(argv, log, &before);
+    row->status = pid < 0 ? EXIT_FAILURE : run_wait(compare, pid, &waited);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    row->report = json_object_from_file(report);
+    *row->why = '\0';
+    if (row->status || !row->report)
+        explain(row, log);
+    free(argv);
+    free(variant);
+}
+
+/* Record the times that the program computes on the first network. */
+static bool record(struct compare *compare, char *compute, size_t bytes)
+{
+    struct compare_row first = compare->table.row[0];
+    char record[PATH_MAX];
+
+    snprintf(record, sizeof record, "record:%s/calls", compare->folder);
+    snprintf(compute, bytes, "replay:%s/calls", compare->folder);
+    row_run(compare, &first, 0, record);
+    json_object_put(first.report);
+    if (!*first.why)
+        return true;
+    for (unsigned i = 0; i < compare->table.rows; i++)
+        snprintf(compare->table.row[i].why, WHY_BYTES, "the recording failed: %.480s", first.why);
+    return false;
+}
+
+static void run_all(struct compare *compare)
+{
+    bool records = strcmp(compare->compute, "cpu") == 0;
+    char recording[PATH_MAX];
+    const char *compute = compare->compute;
+
+    compare->runs = compare->table.rows + records;
+    if (records) {
+        if (!record(compare, recording, sizeof recording))
+            return;
+        compute = recording;
+    }
+    for (unsigned i = 0; i < compare->table.rows && !compare->interrupted; i++)
+        row_run(compare, &compare->table.row[i], i + 1, compute);
+}
+
+/* --- files --------------------------------------------------------------------------- */
+
+static int folder_make(struct compare *compare)
+{
+    const char *tmp = getenv("TMPDIR");
+
+    if (compare->out) {
+        if (mkdir(compare->out, 0777) && errno != EEXIST) {
+            print_message("cannot make the folder %s: %s; choose another --out", compare->out,
+                          strerror(errno));
+            return EXIT_FAILURE;
+        }
+        if (realpath(compare->out, compare->folder) && access(compare->folder, W_OK) == 0)
+            return 0;
+        print_message("cannot write to %s: %s; choose another --out", compare->out,
+                      strerror(errno));
+        return EXIT_FAILURE;
+    }
+    snprintf(compare->folder, sizeof compare->folder, "%s/fabemu-compare-XXXXXX",
+             tmp && *tmp ? tmp : "/tmp");
+    if (mkdtemp(compare->folder))
+        return 0;
+    print_message("cannot make a temporary folder %s: %s; set TMPDIR", compare->folder,
+                  strerror(errno));
+    return EXIT_FAILURE;
+}
+
+/* An output file, and the function that prints it. */
+struct file {
+    const char *path; /* NULL: not wanted */
+    const char *option;
+    void (*print)(FILE *out, const struct compare_table *table);
+    struct output output;
+};
+
+static int file_open(struct file *file)
+{
+    int err;
+
+    file->output = OUTPUT_NONE;
+    err = file->path ? output_open(&file->output, file->path, INT64_MAX) : 0;
+    if (!err)
+        return 0;
+    print_message("cannot write to %s: %s; choose another %s", file->path, output_why(err),
+                  file->option);
+    return EXIT_FAILURE;
+}
+
+static int file_print(struct file *file, const struct compare_table *table)
+{
+    int fd = file->output.fd < 0 ? -1 : fcntl(file->output.fd, F_DUPFD_CLOEXEC, 0), err;
+    FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
+
+    if (!file->path)
+        return 0;
+    err = out ? -output_begin(fd) : errno;
+    if (out)
+        file->print(out, table);
+    if (out && (ferror(out) | fclose(out)) && !err)
+        err = errno;
+    if (!err || err == EPIPE)
+        return 0;
+    print_message("cannot write to %s: %s", file->path, strerror(err));
+    return EXIT_FAILURE;
+}
+
+/* --- the command --------------------------------------------------------------------- */
+
+static int print_all(struct compare *compare, struct file *files, size_t count)
+{
+    struct compare_table *table = &compare->table;
+    int status = EXIT_SUCCESS;
+
+    progress_clear();
+    compare_print(stdout, table);
+    for (size_t i = 0; i < count; i++)
+        if (file_print(&files[i], table))
+            status = EXIT_FAILURE;
+    for (unsigned i = 0; i < table->rows; i++)
+        if (*table->row[i].why)
+            status = EXIT_FAILURE;
+    return status;
+}
+
+static int compare_run(struct compare *compare)
+{
+    struct file files[] = {{compare->csv, "--csv", compare_print_csv, OUTPUT_NONE},
+                           {compare->json, "--json", compare_print_json, OUTPUT_NONE},
+                           {compare->plot, "--plot", compare_print_svg, OUTPUT_NONE}};
+    const size_t count = sizeof files / sizeof files[0];
+    int status = 0;
+
+    for (size_t i = 0; i < count && !status; i++)
+        status = file_open(&files[i]);
+    if (!status)
+        status = folder_make(compare);
+    if (!status) {
+        signal(SIGCHLD, SIG_DFL);
+        run_all(compare);
+        if (compare->interrupted) {
+            progress_clear();
+            status = 128 + compare->interrupted;
+        } else {
+            status = print_all(compare, files, count);
+        }
+        if (!compare->out)
+            scratch_remove(compare->folder);
+    }
+    for (size_t i = 0; i < count; i++)
+        output_end(&files[i].output, false);
+    for (unsigned i = 0; i < compare->table.rows; i++)
+        json_object_put(compare->table.row[i].report);
+    return status;
+}
+
+static int parse(struct compare *compare, int argc, char **argv)
+{
+    const struct option_table own = OPTION_TABLE(rows, compare);
+    struct options options;
+    int status = options_parse(&options, &compare_command, &own, argc, argv);
+
+    if (status >= 0)
+        return status;
+    if (options.operands == argc || !options.dashes)
+        return options_usage_error("compare", "write '--' and a command, as in: fabemu compare "
+                                              "--topo kary:4,2 -- mpirun -np 4 ./program");
+    compare->command = argv + options.operands;
+    status = command_check(argv[options.operands]);
+    if (!status)
+        status = rows_make(compare);
+    for (unsigned i = 0; i < compare->table.rows && !status; i++)
+        status = row_check(compare, &compare->table.row[i], argv);
+    return status ? status : -1;
+}
+
+int compare_main(int argc, char **argv)
+{
+    struct compare *compare = calloc(1, sizeof *compare);
+    uint64_t seed = 1;
+    int status;
+
+    if (!compare) {
+        print_message("out of memory");
+        return EXIT_FAILURE;
+    }
+    compare->compute = "none";
+    status = parse(compare, argc, argv);
+    if (status < 0) {
+        if (compare->seed)
+            options_count(compare->seed, 0, UINT64_MAX, &seed);
+        compare->table.compute = compare->compute;
+        compare->table.origin = origin_json(NULL);
+        json_object_object_add(compare->table.origin, "seed", json_object_new_uint64(seed));
+        status = compare_run(compare);
+        json_object_put(compare->table.origin);
+    }
+    free(compare);
+    return status;
+}

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* trace.c - record the operations of this process as GOAL. */
+#include "nic/host/base/trace.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "nic/host/base/base.h"
+#include "nic/host/base/compute.h"
+#include "nic/host/base/local_time.h"
+
+#define LINE_BYTES 160
+#define POLL_PS    50000u /* apps/traffic/goal lets a receive end this long after its message */
+#define TAG_BITS   31
+
+struct open {
+    const struct fabemu_req *req;
+    uint32_t number;
+    bool receives;
+};
+
+struct nic_trace {
+    int fd;
+    char buffer[8192];
+    size_t used;
+    bool failed;
+    const struct fabemu_req *posting; /* of the operation that is being posted; NULL: none */
+    bool inside;                      /* it has completed already */
+    int inside_status;                /* with this status */
+    uint32_t posts;                   /* number of the next post */
+    uint64_t last_ps;                 /* local time of the last post or completion */
+    uint64_t spare_ps;                /* part of the time after it that belongs to a receive */
+    struct open *open;                /* operations that have not completed */
+    uint32_t opens, room;
+};
+
+static void flush(struct nic_trace *trace)
+{
+    ssize_t put = trace->failed ? 0 : write(trace->fd, trace->buffer, trace->used);
+
+    trace->failed |= put != (ssize_t)trace->used;
+    trace->used = 0;
+}
+
+static void __attribute__((format(printf, 2, 3)))
+line(struct nic_trace *trace, const char *format, ...)
+{
+    va_list args;
+
+    if (trace->used > sizeof trace->buffer - LINE_BYTES)
+        flush(trace);
+    va_start(args, format);
+    trace->used += (size_t)vsnprintf(trace->buffer + trace->used, LINE_BYTES, format, args);
+    va_end(args);
+}
+
+/* GOAL's tags have 32 bits. Both ends fold a tag in the same way. */
+static uint32_t fold(uint64_t tag)
+{
+    return (uint32_t)((tag * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - TAG_BITS));
+}
+
+/* Write the calc before the next post, or at the end. @idle_ps: part of the time to leave out. */
+static void put_calc(struct fabemu *fab, struct nic_trace *trace, uint64_t idle_ps)
+{
+    uint64_t now_ps = nic_local_ps(fab), ps = now_ps - trace->last_ps;
+
+    idle_ps = idle_ps > trace->spare_ps ? idle_ps : trace->spare_ps;
+    line(trace, "c%u: calc %llu\n", trace->posts,
+         (unsigned long long)(ps > idle_ps ? (ps - idle_ps + 500) / 1000 : 0));
+    trace->last_ps = now_ps;
+    trace->spare_ps = 0;
+}
+
+/* Remember an operation that has not completed. Returns false if there is no memory. */
+static bool keep(struct nic_trace *trace, const struct open *open)
+{
+    uint32_t room = trace->room ? 2 * trace->room : 64;
+    struct open *more = trace->open;
+
+    if (trace->opens == trace->room) {
+        more = realloc(trace->open, room * sizeof *more);
+        if (!more)
+            return false;
+        trace->room = room;
+    }
+    trace->open = more;
+    trace->open[trace->opens++] = *open;
+    return true;
+}
+
+/* @req: has received a message; NULL: the receive got none. */
+static void put_receive(struct nic_trace *trace, uint32_t number, const struct fabemu_req *req)
+{
+    if (!req)
+        line(trace, "o%u: calc 0 // a receive that got no message\n", number);
+    else
+        line(trace, "o%u: recv %llub from %u tag %u\n", number, (unsigned long long)req->bytes,
+             req->src_node, fold(req->tag));
+}
+
+void nic_trace_begin(struct fabemu *fab, const struct fabemu_req *req)
+{
+    if (fab->sim.trace)
+        fab->sim.trace->posting = req;
+}
+
+/* An operation has completed before its call ends: a receive, or a send that does not wait. */
+static void completed_inside(struct nic_trace *trace, const struct emu_call *call)
+{
+    if (call->kind != EMU_CALL_RECEIVE)
+        return;
+    put_receive(trace, trace->posts, trace->inside_status ? NULL : trace->posting);
+    line(trace, "c%u requires o%u\n", trace->posts + 1, trace->posts);
+    trace->spare_ps = POLL_PS;
+}
+
+void nic_trace_posted(struct fabemu *fab, const struct emu_call *call)
+{
+    struct nic_trace *trace = fab->sim.trace;
+    struct open open;
+
+    if (!trace)
+        return;
+    open = (struct open){trace->posting, trace->posts, call->kind == EMU_CALL_RECEIVE};
+    put_calc(fab, trace, 0);
+    if (call->kind == EMU_CALL_SEND)
+        line(trace, "o%u: send %llub to %u tag %u\n", open.number, (unsigned long long)call->bytes,
+             call->node, fold(call->tag));
+    else if (!open.receives)
+        line(trace, "o%u: calc 0 // not in GOAL: call of kind %u\n", open.number, call->kind);
+    /* an operation must be ready before the next calc, which the cpu would otherwise start first */
+    line(trace, "o%u requires c%u\nc%u requires c%u\n", open.number, open.number, open.number + 1,
+         open.number);
+    if (trace->inside)
+        completed_inside(trace, call);
+    else if (trace->posting && !keep(trace, &open))
+        trace->failed = true;
+    trace->posting = NULL;
+    trace->inside = false;
+    trace->posts++;
+}
+
+void nic_trace_completed(struct fabemu *fab, const struct fabemu_req *req, int status)
+{
+    struct nic_trace *trace = fab->sim.trace;
+    struct open open;
+    uint32_t i;
+
+    if (!trace)
+        return;
+    if (req == trace->posting) {
+        trace->inside = true;
+        trace->inside_status = status;
+        return;
+    }
+    for (i = trace->opens; i && trace->open[i - 1].req != req; i--)
+        ;
+    if (!i)
+        return;
+    open = trace->open[i - 1];
+    trace->open[i - 1] = trace->open[--trace->opens];
+    if (open.receives)
+        put_receive(trace, open.number, status ? NULL : req);
+    line(trace, "c%u requires o%u\n", trace->posts, open.number);
+    trace->last_ps = nic_local_ps(fab);
+    trace->spare_ps = open.receives ? POLL_PS : 0;
+}
+
+int nic_trace_open(struct nic_trace **ret, int fd)
+{
+    struct nic_trace *trace = calloc(1, sizeof *trace);
+
+    if (!trace) {
+        close(fd);
+        return -ENOMEM;
+    }
+    trace->fd = fd;
+    *ret = trace;
+    return 0;
+}
+
+void nic_trace_close(struct fabemu *fab, struct nic_trace *trace)
+{
+    if (!trace)
+        return;
+    put_calc(fab, trace, fab->sim.compute.idle_ps);
+    for (uint32_t i = 0; i < trace->opens; i++)
+        if (trace->open[i].receives)
+            put_receive(trace, trace->open[i].number, NULL);
+    line(trace, EMU_TRACE_END);
+    flush(trace);
+    close(trace->fd);
+    free(trace->open);
+    free(trace);
+}

@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""trace_test.py - fabemu run --goal: fabemu traffic --goal takes as long as the recorded program.
+
+   tests/cli/trace_test.py --fabemu build/fabemu [unittest options]
+"""
+import json
+import os
+import shutil
+import unittest
+
+from cli_helpers import FabemuCase, main
+
+NETWORK = ("--topo", "kary:4,2")
+OVER_MESSAGES = ("--mca", "coll_fabemu_enable", "0")
+
+
+@unittest.skipUnless(shutil.which("mpirun"), "needs Open MPI")
+class TraceTest(FabemuCase):
+    def record(self, ranks, program, *arguments, mca=OVER_MESSAGES, status=0):
+        """Record a program. Return its time in ns, the path of the GOAL, and the errors."""
+        path, report = (os.path.join(self.dir, name) for name in ("program.goal", "report.json"))
+        run = self.start("run", "--clock", "virtual", *NETWORK, "--goal", path, "--report", report,
+                         "--", "mpirun", "-np", str(ranks), "--oversubscribe", *mca,
+                         os.path.join(os.path.dirname(self.command), "tests", program), *arguments)
+        out, err = run.communicate(timeout=150)
+        self.assertEqual(run.returncode, status, out + err)
+        with open(report, encoding="utf-8") as file:
+            return json.load(file)["clock"]["finished_ns"], path, err
+
+    def play(self, path):
+        done = self.fabemu("traffic", *NETWORK, "--goal", path, "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)["goal"]
+
+    def same(self, ranks, program, *arguments):
+        recorded, path, _ = self.record(ranks, program, *arguments)
+        played = self.play(path)
+        self.assertEqual(played["ranks"], ranks)
+        self.assertAlmostEqual(played["completion_ns"] / recorded, 1, delta=0.01)
+        return played
+
+    def test_rings(self):
+        for ranks in (2, 4, 8):
+            with self.subTest(ranks=ranks):
+                played = self.same(ranks, "mpi_ring")
+                self.assertGreaterEqual(played["messages"], 50 * ranks)
+
+    def test_long_messages(self):
+        self.same(4, "mpi_ring", "--bytes", "100000", "--rounds", "10")
+
+    def test_pingpong(self):
+        self.same(2, "mpi_pingpong_bench", "--bytes", "8", "--iterations", "100")
+
+    def test_mixed_calls_and_collectives_over_messages(self):
+        self.same(4, "mpi_ring", "--kind", "mixed")
+        self.same(4, "mpi_ring", "--kind", "mixed", "--bytes", "20000", "--rounds", "10")
+
+    def test_calls_that_goal_cannot_hold(self):
+        _, path, err = self.record(4, "mpi_ring", "--kind", "put", status=1)
+        self.assertRegex(err, rf"{path} is not the whole program: .* one-sided accesses "
+                              r"\([1-9]\d* calls\)")
+        _, _, err = self.record(4, "mpi_ring", "--kind", "mixed", mca=(), status=1)
+        self.assertRegex(err, r"no collectives in the network \([1-9]\d* calls\)")
+
+    def test_a_process_that_does_not_end_well(self):
+        run = self.start("run", "--clock", "virtual", "--goal", os.path.join(self.dir, "x"), "--",
+                         "mpirun", "-np", "4", "--oversubscribe", *OVER_MESSAGES,
+                         os.path.join(os.path.dirname(self.command), "tests", "mpi_compute"),
+                         "--tail", "exit")
+        _, err = run.communicate(timeout=150)
+        self.assertNotEqual(run.returncode, 0)
+        self.assertRegex(err, r"--goal: the process of node \d did not end well")
+
+    def test_a_network_without_the_component(self):
+        """Time also begins if the first call is a send that has no request."""
+        self.same(2, "mpi_ring")
+        recorded, _, _ = self.record(2, "mpi_ring", mca=("--mca", "coll", "^fabemu"))
+        self.assertGreater(recorded, 0)
+
+
+class OptionsTest(FabemuCase):
+    def test_wrong_options(self):
+        for args, words in (
+                (("--goal", "x"), "--goal needs --clock virtual"),
+                (("--clock", "virtual", "--goal", ""), "--goal : it must be the name of a file"),
+                (("--clock", "virtual", "--goal", "x", "--compute", "record:y"),
+                 "--goal cannot be used with --compute record or replay")):
+            done = self.fabemu("run", *args, "--", "true")
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(words, done.stderr)
+        done = self.fabemu("run", "--clock", "virtual", "--goal", "/proc/none/x", "--", "true")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("/proc/none/x", done.stderr)
+
+
+if __name__ == "__main__":
+    main()

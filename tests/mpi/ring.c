@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ring.c - messages travel around a ring of ranks, for fabemu run --goal.
+ *
+ *    mpirun -np 4 mpi_ring [--bytes N] [--rounds N] [--kind ring|mixed|put]
+ *
+ * ring: one message, with blocking calls. mixed: all ranks send at the same time without blocking,
+ * and receive from any rank; then a synchronous message and collectives. put: also a one-sided
+ * access.
+ */
+#include "common.h"
+
+#include <mpi.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct ring {
+    int rank, next, last, bytes, rounds;
+    char *out, *in;
+};
+
+static void pass(const struct ring *r, int tag)
+{
+    if (r->rank == 0)
+        MPI_Send(r->out, r->bytes, MPI_BYTE, r->next, tag, MPI_COMM_WORLD);
+    MPI_Recv(r->in, r->bytes, MPI_BYTE, r->last, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (r->rank != 0)
+        MPI_Send(r->out, r->bytes, MPI_BYTE, r->next, tag, MPI_COMM_WORLD);
+}
+
+static void mixed(const struct ring *r, int tag)
+{
+    MPI_Request requests[2];
+    MPI_Status status;
+    int word = r->rank, sum;
+
+    MPI_Irecv(r->in, r->bytes, MPI_BYTE, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, requests);
+    MPI_Isend(r->out, r->bytes, MPI_BYTE, r->next, tag, MPI_COMM_WORLD, requests + 1);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    if (r->rank == 0)
+        MPI_Ssend(r->out, r->bytes, MPI_BYTE, 1, tag, MPI_COMM_WORLD);
+    if (r->rank == 1) {
+        MPI_Probe(0, tag, MPI_COMM_WORLD, &status);
+        MPI_Recv(r->in, r->bytes, MPI_BYTE, 0, tag, MPI_COMM_WORLD, &status);
+    }
+    MPI_Allreduce(&word, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+}
+
+static void put(const struct ring *r)
+{
+    MPI_Win window;
+
+    MPI_Win_create(r->in, r->bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window);
+    MPI_Win_fence(0, window);
+    MPI_Put(r->out, r->bytes, MPI_BYTE, r->next, 0, r->bytes, MPI_BYTE, window);
+    MPI_Win_fence(0, window);
+    MPI_Win_free(&window);
+}
+
+int main(int argc, char **argv)
+{
+    struct ring r = {.bytes = 64, .rounds = 50};
+    const char *kind = "ring";
+    const struct option_row rows[] = {{"bytes", "N", OPTION_INT, &r.bytes},
+                                      {"rounds", "N", OPTION_INT, &r.rounds},
+                                      {"kind", "ring|mixed|put", OPTION_TEXT, &kind},
+                                      {0}};
+    int ranks;
+
+    MPI_Init(&argc, &argv);
+    options_read(rows, argc, argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &r.rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    r.next = (r.rank + 1) % ranks;
+    r.last = (r.rank + ranks - 1) % ranks;
+    r.in = calloc((size_t)r.bytes + 1, 1);
+    r.out = calloc((size_t)r.bytes + 1, 1);
+    for (int i = 0; i < r.rounds; i++) {
+        if (strcmp(kind, "mixed") == 0)
+            mixed(&r, i);
+        else
+            pass(&r, i);
+    }
+    if (strcmp(kind, "put") == 0)
+        put(&r);
+    free(r.in);
+    free(r.out);
+    MPI_Finalize();
+    return 0;
+}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fabemu.h - the host interface of a fabemu adapter.
+ * fabemu.h - the programming interface of a fabemu adapter.
  *
  * A process attaches to a running fabric and gets one of its nodes. Over the adapter of that node
  * it sends and receives messages (queues), reads and writes registered memory of other processes
@@ -81,37 +81,38 @@ struct fabemu_info {
 
 /*
  * One operation. The caller owns the struct and must not touch it while the operation is pending.
- * Zero it before the first use, set done and context, then post it. If done is NULL, the struct may
- * be reused as soon as status is no longer FABEMU_PENDING. Otherwise it may be reused only after
- * done was called, because done is called after status has changed.
+ * Zero it before the first use, set `done` and `context`, then post it. If `done` is NULL, the
+ * struct may be reused as soon as `status` is no longer FABEMU_PENDING. Otherwise it may be reused
+ * only after `done` was called, because `done` is called after `status` has changed.
  */
 struct fabemu_req {
     /* Set by the caller. */
     /* NULL, or a function that is called once when the operation completes, by the thread that
-       steps the adapter. That thread holds the adapter's lock, so done must be short and must not
-       call this library */
+       steps the adapter. That thread holds the adapter's lock, so this function must be short and
+       must not call this library */
     void (*done)(struct fabemu_req *req);
     void *context;              /* for the caller's use */
     struct fabemu_event *event; /* NULL, or the event that counts this completion */
-    /* NULL, or the event that starts the operation when it reaches threshold; see "events" below.
-       Not allowed for receives of several messages, of claimed messages and of notices */
+    /* NULL, or the event that starts the operation when its count reaches `threshold`; see "events"
+       below. Not allowed for receives of several messages, of claimed messages and of notices */
     struct fabemu_event *after;
     uint64_t threshold;
     /* receives, probes, puts, gets, atomics: the only incarnation of the node with which the
        operation may take place; 0: any, see "incarnations" below */
     uint64_t incarnation;
-    /* compare the threshold with the sum of the count and the failures of `after` */
+    /* compare `threshold` with the sum of the count and the failures of `after` */
     bool after_failures;
     /* puts, gets, atomics: the target's queue `target_queue` counts the operation, see
-       fabemu_queue_event(). The notice of a put names that queue itself */
+       fabemu_queue_event(). Not needed for a put with a notice: such a put is counted by the queue
+       that the notice names */
     bool targets_queue;
     uint16_t target_queue;
-    /* batches: the request completes when all segments are sent, as a message does, and nothing
-       reports a refused record. If the network drops a segment for good, or the peer's process
-       dies, other operations with the node end with an error */
+    /* batches: the request completes when all segments are sent, like the request of a message, and
+       nothing reports a refused record. If the network drops a segment for good, or the peer's
+       process dies, other operations with the node end with an error */
     bool unconfirmed;
-    /* collectives: the collective that the program called and that is executed as this operation:
-       1 + enum fabemu_coll; 0: this operation itself. Reports on a standstill name it */
+    /* collectives: if the program called another collective, which is executed by means of this
+       operation, 1 + its enum fabemu_coll; else 0. Reports on a standstill name that collective */
     uint8_t call;
 
     /* Set by the library; valid once status is no longer FABEMU_PENDING. */
@@ -140,9 +141,9 @@ static inline int fabemu_req_status(const struct fabemu_req *req)
 }
 
 /**
- * fabemu_req_why - print one line about the error with which @req ended. For -EHOSTUNREACH the line
- * says why the node cannot be reached now. For -EPIPE it says which node, switch or cable had
- * broken the group when the operation ended. Call it before the request is reused.
+ * fabemu_req_why - write to @text one line about the error with which @req ended. For -EHOSTUNREACH
+ * the line says why the node cannot be reached now. For -EPIPE it says which node, switch or cable
+ * had broken the group when the operation ended. Call it before the request is reused.
  */
 FABEMU_API void fabemu_req_why(const struct fabemu *fab, const struct fabemu_req *req, char *text,
                                size_t bytes);
@@ -161,15 +162,19 @@ FABEMU_API uint64_t fabemu_breaks(const struct fabemu *fab, uint32_t node);
  */
 FABEMU_API void fabemu_ping(struct fabemu *fab, uint32_t node);
 
-/** fabemu_node_why - print one line about why @node cannot be reached. Returns false if unknown. */
+/**
+ * fabemu_node_why - write to @text one line about why @node cannot be reached. Returns false if the
+ * reason is unknown.
+ */
 FABEMU_API bool fabemu_node_why(const struct fabemu *fab, uint32_t node, char *text, size_t bytes);
 
 /**
- * fabemu_drops - return how many unrecoverable drops hit a segment between the process of @node and
- * any other process, or with FABEMU_ANY_NODE between any two processes. The fabric reports a drop
- * to all processes, because a third process may wait for one of these two.
- * fabemu_drop_why - print one line about the last of these drops, naming the cable. Returns false
- * if no drop was reported for the process that is attached to @node, or was attached to it last.
+ * fabemu_drops - return how many segments between the process of @node and any other process the
+ * network has dropped for good; FABEMU_ANY_NODE: between any two processes. The fabric reports each
+ * such drop to all processes, because a third process may wait for one of the two.
+ * fabemu_drop_why - write to @text one line about the last of these drops, which names the cable.
+ * Returns false if no drop was reported for the process that is attached to @node, or was attached
+ * to it last.
  * Thread: any.
  */
 FABEMU_API uint64_t fabemu_drops(const struct fabemu *fab, uint32_t node);
@@ -221,10 +226,11 @@ FABEMU_API void fabemu_detach(struct fabemu *fab);
 FABEMU_API const char *fabemu_error(void);
 
 /*
- * The traffic class of a process: which packets go first where packets wait for a cable. Each class
- * has a priority for *short* packets, which occupy one segment of the wire, and one for longer
- * packets. A higher priority goes first.
- * Source: QsNet III §IV-B, priorities, for a file system's transfers beside small messages.
+ * The traffic class of a process determines which packets go first where packets wait for a cable.
+ * Each class has a priority for *short* packets, which are sent as a single segment, and another
+ * one for longer packets. A packet of higher priority goes first.
+ * Source: QsNet III §IV-B (priorities, so that transfers of a file system do not delay small
+ * messages).
  */
 #define FABEMU_TCLASS_DEFAULT 0u /* long packets have priority 1, short ones 2 */
 #define FABEMU_TCLASS_BULK    1u /* priority 0, for example for storage */
@@ -232,8 +238,8 @@ FABEMU_API const char *fabemu_error(void);
 
 /**
  * fabemu_set_tclass - set the traffic class of all messages and collectives that this process sends
- * from now on. All members of a group should have the same class. The environment variable
- * FABEMU_TCLASS (default, bulk or latency) sets it when the process attaches; then this call
+ * from now on. All members of a group should have the same class. If the environment variable
+ * FABEMU_TCLASS is set (to default, bulk or latency), it determines the class, and this call
  * changes nothing. Without acknowledgments (fabemu_info.acknowledged) there are no priorities, and
  * the class has no effect. A process may choose any class. Errors: -EINVAL.
  */
@@ -245,8 +251,8 @@ FABEMU_API const struct fabemu_info *fabemu_info(const struct fabemu *fab);
 /**
  * fabemu_await_time - on clock virtual, wait until simulated time begins. It begins when all
  * processes of the job have attached and each has called this function or posted an operation. So
- * the host's time that programs take to start has no influence on results. On other clocks, and
- * once time has begun, it returns at once. Open MPI's component calls it at the end of MPI_Init.
+ * results do not depend on how long programs take to start. On other clocks, and once time has
+ * begun, it returns at once. Open MPI's component calls it at the end of MPI_Init.
  */
 FABEMU_API void fabemu_await_time(struct fabemu *fab);
 
@@ -272,8 +278,8 @@ FABEMU_API int fabemu_wait(struct fabemu *fab, struct fabemu_req *req);
  *
  * A pending operation completes with -ECANCELED and its memory belongs to the caller again. The
  * peer's operation ends with -ECANCELED, too, or the peer discards its data. If the fabric has
- * already taken some segments of a message, the call instead waits until the rest is sent, which
- * takes as long as the fabric needs to take it. Not for collectives. Returns the request's status.
+ * already taken some segments of a message, the call instead waits until the fabric has taken the
+ * rest. This wait has no time limit. Not for collectives. Returns the request's status.
  */
 FABEMU_API int fabemu_abort(struct fabemu *fab, struct fabemu_req *req);
 
@@ -336,9 +342,9 @@ FABEMU_API int fabemu_queue_open(struct fabemu *fab, uint16_t id, struct fabemu_
 
 /**
  * fabemu_queue_open_any - open @count queues with successive numbers. The first number is even, and
- * is chosen round robin from 256 up. If @count is odd, the number after the last is also free, and
- * this function does not open it while the last is open. Messages that arrived for these numbers
- * before are dropped, because they were for another owner.
+ * is chosen round robin from 256 up. If @count is odd, the number after that of the last queue is
+ * reserved: this function gives it to nobody while the last queue is open. Messages that arrived
+ * for these numbers before are dropped, because they were for another owner.
  * @ret: array of @count queues. Errors: -EADDRINUSE, -EINVAL (@count is 0), -ENOMEM.
  */
 FABEMU_API int fabemu_queue_open_any(struct fabemu *fab, unsigned count, struct fabemu_queue **ret);
@@ -348,9 +354,9 @@ FABEMU_API int fabemu_queue_open_any(struct fabemu *fab, unsigned count, struct 
  * the queue closes. Waits for the fabric's reply. Errors: -ENOTCONN, the fabric is gone; -ENOMEM;
  * -EINVAL, a shared receive queue has no number.
  * fabemu_queue_find - get the process of this host that has announced a queue with number @id. If
- * several processes have, this process is preferred, then the process that attached first. Waits
- * for the fabric's reply. @node, @incarnation: written on success. Errors: -ENOENT, there is none;
- * -ENOTCONN.
+ * several processes have announced that number, the call prefers this process, and else the one
+ * that attached first. Waits for the fabric's reply. @node, @incarnation: written on success.
+ * Errors: -ENOENT, there is none; -ENOTCONN.
  */
 FABEMU_API int fabemu_queue_announce(struct fabemu_queue *queue);
 FABEMU_API int fabemu_queue_find(struct fabemu *fab, uint16_t id, uint32_t *node,
@@ -495,10 +501,10 @@ struct fabemu_multi {
     void *base;
     size_t bytes;
     size_t min_bytes; /* the buffer takes no further message when less space is left; at least 1 */
-    /* Called when a message matches, with the request of fabemu_recv_multi(). Returns the request
-       of this message, as the caller of fabemu_recv() would prepare it. @at: address at which the
-       message will be stored. NULL: there is no memory. The caller holds the adapter's
-       lock, so next must be short and must not call this library */
+    /* Called when a message matches, with the request of fabemu_recv_multi(). @at: address at which
+       the message will be stored. Returns the request of this message, as the caller of
+       fabemu_recv() would prepare it, or NULL if there is no memory for a request. The caller holds
+       the adapter's lock, so this function must be short and must not call this library */
     struct fabemu_req *(*next)(struct fabemu_req *req, void *at);
 };
 
@@ -511,8 +517,8 @@ struct fabemu_multi {
  *
  * The request of a message completes as one of fabemu_recv() would: -EMSGSIZE if the message was
  * longer than the space that was left. @req completes with 0 when the buffer takes no further
- * message, with -ENOMEM if next returned NULL, or with -ECANCELED (see fabemu_cancel()). Messages
- * that matched before may complete later.
+ * message, with -ENOMEM if `next` returned NULL, or with -ECANCELED (see fabemu_cancel()). Messages
+ * that matched before that may complete after @req.
  */
 FABEMU_API int fabemu_recv_multi(struct fabemu_queue *queue, struct fabemu_source from,
                                  uint64_t tag, uint64_t ignore, const struct fabemu_multi *multi,
@@ -612,13 +618,13 @@ FABEMU_API int fabemu_register_event(struct fabemu *fab, uint64_t key, unsigned 
                                      struct fabemu_event *event);
 
 /*
- * A trap: an access of a peer to memory that is not mapped, because there is no such region, the
- * access is not inside it or not allowed, or (FABEMU_TRAPS) the page is not mapped.
+ * A trap: an access of a peer that this process refuses. Reasons: there is no such region, the
+ * access is not allowed or not inside the region, or a page is not mapped (only with FABEMU_TRAPS).
  */
 struct fabemu_trap {
     uint64_t count; /* traps of this process so far; 0: the other fields are not valid */
     uint32_t node;  /* of the peer */
-    int status;     /* -EACCES, or -EFAULT because of a page: the peer's operation ends with it */
+    int status;     /* of the peer's operation: -EACCES, or -EFAULT because of a page */
     uint64_t key;   /* the key that the peer named; 0: a page was unmapped during a transfer */
     uint64_t offset, bytes;
 };
@@ -681,8 +687,8 @@ FABEMU_API int fabemu_putv_notice(struct fabemu *fab, uint32_t node, uint64_t ke
 /**
  * fabemu_recv_notice - receive the next notice that arrives at @queue, from any process. The first
  * call makes the queue accept notices. From then on the library keeps each notice until a call
- * receives it. Notices are received in the order of arrival. They never match a message or a
- * receive of one.
+ * receives it. Notices are received in the order of arrival. A notice never matches a receive that
+ * was posted for a message.
  * @req: gets src_node, src_queue and src_incarnation; the notice's data; the put's bytes; tag 0.
  * Status: -ECANCELED, the receive was cancelled, or the queue was closed.
  */
@@ -697,23 +703,25 @@ enum fabemu_atomic_op {
     FABEMU_ATOMIC_MIN, /* MIN and MAX: not for complex numbers */
     FABEMU_ATOMIC_MAX,
     FABEMU_ATOMIC_SWAP, /* writes the operand */
-    /* writes the operand if the element has the bits of compare: types of up to 8 bytes */
+    /* writes the operand if the element and `compare` are equal bit by bit; only for types of up to
+       8 bytes */
     FABEMU_ATOMIC_CAS,
     FABEMU_ATOMIC_FETCH, /* only reads */
     FABEMU_ATOMIC_PROD,
     FABEMU_ATOMIC_LAND, /* logical: the result is 0 or 1 */
     FABEMU_ATOMIC_LOR,
     FABEMU_ATOMIC_LXOR,
-    /* The next six write the operand if compare is equal to, not equal to, less than ... the
-       element, as values: 0.0 equals -0.0, and NaN is not equal to itself. All but EQ and NE: not
-       for complex numbers */
+    /* The next six compare values, not bits: 0.0 equals -0.0, and NaN is not equal to itself. They
+       write the operand if `compare` is equal to (EQ), not equal to (NE), at most (LE), less than
+       (LT), at least (GE) or greater than (GT) the element. Only EQ and NE apply to complex
+       numbers */
     FABEMU_ATOMIC_CAS_EQ,
     FABEMU_ATOMIC_CAS_NE,
     FABEMU_ATOMIC_CAS_LE,
     FABEMU_ATOMIC_CAS_LT,
     FABEMU_ATOMIC_CAS_GE,
     FABEMU_ATOMIC_CAS_GT,
-    FABEMU_ATOMIC_MSWAP, /* writes those bits of the operand that are set in compare: integers */
+    FABEMU_ATOMIC_MSWAP, /* integers: writes those bits of the operand that are set in `compare` */
     FABEMU_ATOMIC_OPS
 };
 
@@ -730,19 +738,20 @@ struct fabemu_atomic {
 
 /**
  * fabemu_atomic - change one element, of at most 8 bytes, of a peer's registered region. The
- * operand and the value to compare with are read before this returns. If the request is armed, they
- * must stay unchanged from the start of the operation until @req completes.
+ * operand and the value to compare with are read before this returns. If the request waits for an
+ * event (req->after, see "events" below), they must stay unchanged from the start of the operation
+ * until @req completes.
  *
- * The peer executes it exactly once, even if the network repeats segments, because each pair of
- * processes numbers its requests. The peer's adapter executes atomics in the order in which they
- * were posted. This order includes puts of up to FABEMU_INJECT_BYTES without a notice.
+ * The peer executes the operation exactly once, even if the network repeats segments, because each
+ * pair of processes numbers its requests. The peer's adapter executes atomics in the order in which
+ * they were posted. This order includes puts of up to FABEMU_INJECT_BYTES without a notice.
  *
  * An element of at most 8 bytes that is not a complex number must be aligned to its size in the
  * peer's memory. Its change is atomic with respect to atomics of all other adapters, and to C11
- * atomics of processes that have the memory mapped (sequentially consistent). Other elements may
- * have any alignment. Their change is atomic only with respect to other atomics that name memory of
- * the same process: its adapter executes them under its lock. Threads of the process that access
- * the element meanwhile may see a part of the change.
+ * atomics of processes that have the memory mapped. All of these are sequentially consistent. Other
+ * elements may have any alignment. Their change is atomic only with respect to other atomics that
+ * name memory of the same process: its adapter executes them under its lock. Threads of the process
+ * that access the element meanwhile may see a part of the change.
  * Source: QsNet III §III, a sequence number based protocol for atomic operations.
  *
  * The region needs FABEMU_REMOTE_ATOMIC, or else FABEMU_REMOTE_WRITE to change the element and
@@ -755,22 +764,22 @@ FABEMU_API int fabemu_atomic(struct fabemu *fab, const struct fabemu_atomic *wha
                              struct fabemu_req *req);
 
 /**
- * fabemu_atomic_array - as fabemu_atomic(), on each of @count elements of any size that follow each
- * other: 1 to fabemu_atomic_most(). Each change is atomic, but not all of them together. The
- * operand, the value to compare with and the result are arrays of @count elements. The arrays of
- * operands and of values to compare with must stay unchanged until @req completes. If the peer
- * refuses one element, it changes none.
+ * fabemu_atomic_array - as fabemu_atomic(), on each of @count elements, which follow each other and
+ * may have any size. @count is 1 to fabemu_atomic_most(). Each change is atomic, but not all of
+ * them together. The operand, the value to compare with and the result are arrays of @count
+ * elements. The arrays of operands and of values to compare with must stay unchanged until @req
+ * completes. If the peer refuses one element, it changes none.
  *
- * Without a value to compare with, there may be more elements: up to 1 GiB, or with a result
- * FABEMU_BATCH_RESULT bytes. They are executed as a record of a batch, with the rules of
- * fabemu_batchv(). Errors: -EMSGSIZE, @count is too large.
+ * If the operation does not use what->compare, @count may be higher: the elements may have up to 1
+ * GiB together or, if there is a result, up to FABEMU_BATCH_RESULT bytes. They are executed as a
+ * record of a batch, with the rules of fabemu_batchv(). Errors: -EMSGSIZE, @count is too large.
  */
 FABEMU_API int fabemu_atomic_array(struct fabemu *fab, const struct fabemu_atomic *what,
                                    size_t count, struct fabemu_req *req);
 
 /**
- * fabemu_atomic_most - return to how many elements fabemu_atomic_array() can apply @op in one
- * segment; 0 if @op does not apply to @type.
+ * fabemu_atomic_most - return the maximum number of elements of @type to which
+ * fabemu_atomic_array() can apply @op in one segment; 0 if @op does not apply to @type.
  */
 FABEMU_API size_t fabemu_atomic_most(unsigned op, unsigned type);
 
@@ -793,7 +802,7 @@ static inline bool fabemu_atomic_ok(unsigned op, unsigned type)
 struct fabemu_record {
     uint64_t offset; /* in the peer's region */
     uint32_t bytes;  /* of data in the region, at least 1 */
-    /* FABEMU_RECORD_PUT or _GET, or an enum fabemu_atomic_op without a value to compare with */
+    /* FABEMU_RECORD_PUT or _GET, or an enum fabemu_atomic_op that does not use `compare` */
     uint8_t op;
     uint8_t type;     /* for an atomic: enum fabemu_type */
     uint16_t strided; /* 0; or 1: a struct fabemu_stride follows the record */
@@ -809,18 +818,19 @@ struct fabemu_stride {
  * fabemu_batchv - execute a batch on a peer's registered region. @iov: the list, in pieces (at most
  * 4; the array may be freed on return), which must stay unchanged until @req completes.
  * @result: NULL, or memory for the data of the gets and the previous values of all elements of the
- * atomics, in the order of the list: as many bytes as all these have, and at most
+ * atomics, in the order of the list. Its size must be the sum of their sizes, and at most
  * FABEMU_BATCH_RESULT.
  *
  * Batches and atomics are executed in the order in which they were posted, see fabemu_atomic(). The
  * change of an element, of any type, is atomic only with respect to other atomics that name memory
- * of the same process. An element of more than FABEMU_RECORD_UNIT bytes must begin at a multiple of
- * its size in the list; a struct fabemu_stride can achieve this. The region needs
- * FABEMU_REMOTE_WRITE or _READ, or for atomics FABEMU_REMOTE_ATOMIC. Its events count the batch as
- * one write and, if there is a result, as one read. Status: as fabemu_atomic(), of the first record
- * that is refused. The records before it were executed, and the records after it were not; the
- * result is undefined. -EINVAL, the result has another size; -ENOBUFS, the peer has no memory for
- * the result, and nothing was executed.
+ * of the same process. In the list, the data of an element of more than FABEMU_RECORD_UNIT bytes
+ * must begin at a multiple of the element's size. If it would not, make the record strided: the
+ * struct fabemu_stride moves the data. The region needs FABEMU_REMOTE_WRITE or _READ, or for
+ * atomics FABEMU_REMOTE_ATOMIC. The region's events count the batch as one write and, if there is a
+ * result, as one read. Status: that of the first record that is refused, as for fabemu_atomic().
+ * The records before it were executed, and the records after it were not; the result is undefined.
+ * -EINVAL, the result has another size; -ENOBUFS, the peer has no memory for the result, and
+ * nothing was executed.
  */
 FABEMU_API int fabemu_batchv(struct fabemu *fab, uint32_t node, uint64_t key,
                              const struct fabemu_iov *iov, unsigned iovs,
@@ -829,14 +839,14 @@ FABEMU_API int fabemu_batchv(struct fabemu *fab, uint32_t node, uint64_t key,
 /* --- events: counts of completions -------------------------------------------------- */
 
 /*
- * An event counts completions with status 0: of requests that name it (req->event), of peers'
- * writes to a region (fabemu_register_event()), and the numbers that the process adds with
+ * An event counts completions with status 0 of requests that name it (req->event), and of peers'
+ * writes to a region (fabemu_register_event()). The process can add to the count with
  * fabemu_event_add(). A request with req->after is *armed*: its call returns, and the adapter
  * starts the operation when that event has reached req->threshold, which may be at once. When the
- * operation completes, its own event counts that and may start further operations. So a chain of
- * operations runs without a thread of the application. The data of an armed operation is read when
- * it starts. An armed receive is posted to its queue when it starts; if the queue has closed by
- * then, it ends with -ECANCELED.
+ * operation completes, its own event counts the completion, and may start further operations. So a
+ * chain of operations runs without a thread of the application. The data of an armed operation is
+ * read when it starts. An armed receive is posted to its queue when it starts; if the queue has
+ * closed by then, it ends with -ECANCELED.
  *
  * If a request fails, its event does not count it but fails with the request's status. All
  * operations that are armed on that event or wait for it fail, too. An event that was opened with
@@ -902,9 +912,10 @@ enum fabemu_event_change {
 };
 
 /**
- * fabemu_event_change - change one of the two counts, and start the operations that are due then.
+ * fabemu_event_change - change one of the two counts, and start the operations whose threshold is
+ * reached then.
  * Errors: -EINVAL, the event is not tolerant and has no count of failures.
- * fabemu_event_change_in_done - the same for a function that the adapter calls under its lock:
+ * fabemu_event_change_in_done - do the same in a function that the adapter calls under its lock:
  * fabemu_req.done, fabemu_multi.next, or the function of a tolerant event. Only such a function may
  * call it, and it may change the failures only of a tolerant event.
  */
@@ -949,26 +960,26 @@ FABEMU_API int fabemu_group_create(struct fabemu *fab, const uint32_t *nodes, ui
 /**
  * fabemu_group_join - become a member of the group.
  * @members: number of members, as at creation.
- * The call blocks until the fabric's manager replies. If a member dies, detaches or fails to join
- * before it has left the group, the group breaks: the operations of the members that have joined
- * end with -EPIPE, and they must leave.
+ * The call blocks until the fabric's manager replies. If a member fails to join, or dies or
+ * detaches before it has left the group, the group breaks: the operations of the members that have
+ * joined end with -EPIPE, and they must leave.
  * Errors: -ENOENT, there is no such group (any more); -EINVAL, another number of members;
  * -EALREADY, this process is a member; -ENOMEM.
  */
 FABEMU_API int fabemu_group_join(struct fabemu *fab, uint32_t id, uint32_t members,
                                  struct fabemu_group **ret);
 
-#define FABEMU_GROUP_KEY 95u /* the most bytes of a key */
+#define FABEMU_GROUP_KEY 95u /* maximum length of a key, in bytes */
 
 /**
  * fabemu_group_open - become a member of the group of all processes on @nodes that use this key.
  * The call needs no messages between the members and does not wait for them: the first member that
- * calls it creates the group, and all join the same one. This member may start operations before
- * the others have joined, and may leave when its own operations are complete.
+ * calls it creates the group, and all join the same one. A member may start operations before the
+ * others have joined, and may leave when its own operations are complete.
  *
  * @key: chosen by the program, 1 to FABEMU_GROUP_KEY bytes without control characters. All members
- * call with the same key, nodes (in the same order) and window. A member that has left may use the
- * key for a new group, even if other members have not joined the old one yet. Each member joins the
+ * pass the same key, nodes (in the same order) and window. A member that has left may use the key
+ * for a new group, even if other members have not joined the old one yet. Each member joins the
  * groups of a key in the order of their creation.
  * @wide: for operations of many segments (about 16 KB and more). The window of a group limits how
  * many bytes a member may send ahead of the others: 60 KB, or 480 KB if it is wide. With a wide
@@ -977,10 +988,10 @@ FABEMU_API int fabemu_group_join(struct fabemu *fab, uint32_t id, uint32_t membe
  * in the caches.
  * Errors: those of fabemu_group_create(). If the fabric refuses the group, each member gets the
  * same error once, even if its cause has gone in the meantime. -ENOSPC can also mean that only
- * narrow windows are left, or that a member has not asked for more than 64 groups that were refused
- * or broke: it can join groups that other members create, but not create any. -EPIPE, the group
- * broke before this process joined it. -ENOTCONN, or -ENOMEM in this process: only this member has
- * failed, and the group breaks.
+ * narrow windows are left. A third cause: more than 64 groups of a member were refused or broke,
+ * and it has not called this function for them. Such a member can join groups that other members
+ * create, but cannot create any. -EPIPE, the group broke before this process joined it. -ENOTCONN,
+ * or -ENOMEM in this process: only this member has failed, and the group breaks.
  * Thread: any. Blocks until the fabric's manager has replied.
  */
 FABEMU_API int fabemu_group_open(struct fabemu *fab, const char *key, const uint32_t *nodes,
@@ -1016,8 +1027,9 @@ FABEMU_API uint32_t fabemu_group_gave_up(const struct fabemu_group *group);
 FABEMU_API uint32_t fabemu_group_broke_off(const struct fabemu_group *group);
 
 /**
- * fabemu_group_why - print one line about the switch or cable whose failure broke the group.
- * Returns false if the fabric did not break it. Call it after an operation has ended with -EPIPE.
+ * fabemu_group_why - write to @text one line about the switch or cable whose failure broke the
+ * group. Returns false if the fabric did not break it. Call it after an operation has ended with
+ * -EPIPE.
  */
 FABEMU_API bool fabemu_group_why(const struct fabemu_group *group, char *text, size_t bytes);
 
@@ -1029,8 +1041,8 @@ FABEMU_API void fabemu_group_name(struct fabemu_group *group, const char *name);
 
 /**
  * fabemu_group_queue - make @queue part of the group: when the group breaks, the queue's pending
- * and later receives and sends end with -ECANCELED, and the queue refuses messages. This lasts
- * until this process leaves the group, but a broken queue stays broken.
+ * and later receives and sends end with -ECANCELED, and the queue refuses messages. The queue is
+ * part of the group until this process leaves the group, but a broken queue stays broken.
  */
 FABEMU_API void fabemu_group_queue(struct fabemu_group *group, struct fabemu_queue *queue);
 
@@ -1041,8 +1053,8 @@ FABEMU_API void fabemu_group_queue(struct fabemu_group *group, struct fabemu_que
 FABEMU_API void fabemu_group_leave(struct fabemu_group *group);
 
 /*
- * Collectives. Every member starts the same operations in the same order; any number may be in
- * flight. @op and @type: enum fabemu_op and fabemu_type. For reductions @in may equal @out;
+ * Collectives. Every member starts the same operations in the same order; any number of them may be
+ * in flight. @op and @type: enum fabemu_op and fabemu_type. For reductions @in may equal @out;
  * otherwise they must not overlap. Unless the fabric was started with --combine port,
  * floating-point results depend on the order in which contributions arrive. Status -EPIPE: a member
  * died, or the network dropped a segment of the group; all later operations of the group end with
@@ -1126,7 +1138,7 @@ FABEMU_API bool fabemu_reducible(unsigned op, unsigned type);
 /*
  * Each member keeps FABEMU_WORDS words of the group in its adapter, initially 0. Only the member
  * itself writes them. A conditional is a query to all members: it checks whether a word has a given
- * value at every one of them. The adapters answer the query without their processes. Words and
+ * value at every member. The adapters answer the query without their processes. Words and
  * conditionals can form a barrier: each member sets a word to the next number, then tests until the
  * word of all members has reached it. Source: QsNet III §IV-A, network conditionals.
  *
@@ -1147,9 +1159,9 @@ FABEMU_API bool fabemu_reducible(unsigned op, unsigned type);
  * chooses a range of these words for the group, and word FABEMU_WORDS + i of the group is then word
  * i of each member's range. By tests, members can find out the values of each other's words.
  *
- * The program stores with release order, for example by C11 atomics. Then the data that the member
- * had written to memory, and its puts that were complete before the store, are visible to a process
- * whose test is true.
+ * The program must store with release order, for example by C11 atomics. Then the data that the
+ * member had written to memory, and its puts that were complete before the store, are visible to a
+ * process whose test is true.
  */
 #define FABEMU_MEMORY_WORDS 4096
 
@@ -1164,8 +1176,8 @@ FABEMU_API void fabemu_words_free(struct fabemu *fab, uint64_t *words, size_t co
 
 /**
  * fabemu_group_memory - choose this member's range: @count allocated words, beginning with @words.
- * Before the first call, tests of words in memory are false at this member. @count 0: use none.
- * Each member may choose another part of its memory, and may choose again.
+ * Before the first call, tests of words in memory are false at this member. @count 0: use none. The
+ * members' ranges need not be at the same place. A member may call this again to change its range.
  */
 FABEMU_API int fabemu_group_memory(struct fabemu_group *group, const uint64_t *words, size_t count);
 
@@ -1179,7 +1191,8 @@ FABEMU_API int fabemu_group_set(struct fabemu_group *group, uint32_t word, uint6
 
 /**
  * fabemu_group_test - test whether @word has @value at all members. If @word is FABEMU_WORDS or
- * higher, it is a word in memory, and the test is false at a member whose range does not have it.
+ * higher, it is a word in memory, and the test is false at a member whose range does not contain
+ * it.
  * @how: FABEMU_TEST_EQUAL or FABEMU_TEST_REACHED, and optionally FABEMU_TEST_UNTIL. With
  * FABEMU_TEST_UNTIL, the test ends when it is true, when the group breaks, or when fabemu_abort()
  * removes it from the network.
@@ -1207,9 +1220,9 @@ FABEMU_API int fabemu_register_symmetric(struct fabemu_group *group, void *addr,
  *
  * This is one-sided: any member may call it at any time, several members at once, and the others
  * post nothing. It is complete when the adapters of all members have acknowledged it. If this
- * process then tells another one over the fabric, that process finds the bytes in its memory. The
- * last bytes, at most FABEMU_BROADCAST_LAST_BYTES, are sent only after all others have been
- * acknowledged, so they are written last.
+ * process then sends a message to another member, that member finds the bytes in its memory when it
+ * receives the message. The last bytes, at most FABEMU_BROADCAST_LAST_BYTES, are sent only after
+ * all earlier bytes have been acknowledged, so they are written last.
  *
  * @src is the same range of this member's own region, or lies outside the region. The regions need
  * FABEMU_REMOTE_WRITE (checked at the source and by each member). If a member has unregistered its
@@ -1253,15 +1266,16 @@ FABEMU_API int fabemu_outside(struct fabemu *fab, const char *why);
 /**
  * fabemu_finalizing - name a function that returns whether the program has called MPI_Finalize, for
  * reports of standstills. The library calls it about once a second, with a lock held. It must not
- * call the library. @asked: NULL: no function; after the return, the last one is not called again.
+ * call the library. @asked: NULL: no function. After this call has returned, the function that was
+ * named before is not called again.
  * Thread: any.
  */
 FABEMU_API void fabemu_finalizing(struct fabemu *fab, bool (*asked)(void));
 
 /**
  * fabemu_refused - record in the report of the fabric at $FABEMU_SOCKET that this process asked the
- * libfabric provider for something that it does not support. The fabric forgets it when the process
- * attaches. Waits for the fabric's reply, usually less than a millisecond.
+ * libfabric provider for something that it does not support. The fabric discards this record when
+ * the process attaches. Waits for the fabric's reply, usually less than a millisecond.
  * @what: names the unsupported property; at most 95 bytes are kept.
  * Errors: -ENOENT, no fabric is named; those of the control socket. Thread: any.
  */
@@ -1272,7 +1286,8 @@ enum fabemu_why {
     FABEMU_WHY_OP,     /* the operation is user-defined or unsupported */
     FABEMU_WHY_TYPE,   /* the data type is derived or unsupported */
     FABEMU_WHY_WINDOW, /* it has many segments, and no group with a wide window was available */
-    /* there is no group: a member is off the fabric, or no address or state was left */
+    /* there is no group: a member is not on the fabric, or no collective address or combine state
+       was left */
     FABEMU_WHY_GROUP,
     FABEMU_WHY_SINGLE,   /* the communicator has one member */
     FABEMU_WHY_INTER,    /* the communicator is an intercommunicator */

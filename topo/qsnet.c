@@ -9,8 +9,9 @@
  *
  *   N = 1        no top switches. Up to 32 links to nodes need only one router and no chassis.
  *   N = 2        no top switches: link j goes to link j of the other chassis.
- *   3 to 32      one router contains 32 / N top switches, for example 6 of 5 ports or 3 of 10. Its
- *                links to the same chassis are one set of candidate ports.
+ *   3 to 32      one router contains 32 / N top switches, for example 6 of 5 ports or 3 of 10. The
+ *                router has one link to a given chassis for each top switch in it. Routing may
+ *                choose any of these ports.
  *   33 to 128    a chassis like those for nodes contains 2 top switches of 64 ports, or one of 128.
  *
  * Routers that would have no cable are omitted. Source: QsNet III §V, Table I, Figures 3 to 5.
@@ -28,7 +29,7 @@
 /* a chassis has this many links to nodes, and as many out of it; the paper uses this name */
 #define M           128
 #define CHASSIS_MAX 128
-#define CARDS       8 /* routers with top switches that fit into one chassis */
+#define CARDS       8 /* number of routers in one chassis, if these routers contain top switches */
 
 #define WANT                                                                           \
     "want qsnet:N with N from 2 to 16384 nodes, then any of links=1|2|4, rails=1..4, " \
@@ -48,10 +49,12 @@ struct qsnet {
     /* lower routers of the last chassis; APART_CHASSIS: of each of the last `links` chassis */
     uint32_t last_lowers;
     bool has_uppers;
-    uint32_t per_router;  /* top switches per router; 0 if they are chassis or there are none */
-    uint32_t per_chassis; /* top switches per chassis; 0 if they are not chassis */
-    uint32_t top_lowers;  /* lower routers of a top switch that is a chassis or half a chassis */
-    uint32_t switches;    /* switches per network */
+    /* number of top switches that one router contains; 0 if chassis contain them, or none exist */
+    uint32_t per_router;
+    /* number of top switches that one chassis contains; 0 if routers contain them, or none exist */
+    uint32_t per_chassis;
+    uint32_t top_lowers; /* lower routers of a top switch that is a chassis or half a chassis */
+    uint32_t switches;   /* switches per network */
 };
 
 /* One network under construction. The numbers belong to its first switch of each kind. */
@@ -101,7 +104,8 @@ static const char *qsnet_wrong(const struct qsnet *q)
     if (q->tops < 1 || q->tops > M)
         return "tops must be 1 to 128: 128 top switches give full bandwidth, 64 give half of it";
     if (q->nodes * q->links > M * CHASSIS_MAX)
-        return "too large: nodes times links is at most 16384, 128 chassis of 128";
+        return "too large: nodes times links must be at most 16384, because a network has at most "
+               "128 chassis with 128 links to nodes each";
     return NULL;
 }
 
@@ -110,7 +114,11 @@ static uint32_t divide_up(uint32_t a, uint32_t b)
     return (a + b - 1) / b;
 }
 
-/* Size the lower stage. With APART_CHASSIS, a node's links lead to different chassis: a *row*. */
+/*
+ * Size the lower stage. With APART_CHASSIS, each link of a node leads to a different chassis. The
+ * chassis to which the same nodes are connected are called a *row*. Otherwise, a row is one
+ * chassis.
+ */
 static void qsnet_lower(struct qsnet *q)
 {
     uint32_t in_row = q->apart == APART_CHASSIS ? q->links : 1;

@@ -226,7 +226,7 @@ static void check_switch(struct fabric *fabric, uint32_t s, uint64_t now_ps,
                                   NULL));
 }
 
-/* Check both directions of the cable of link @i of node @n, which has an engine. */
+/* Node @n has a link engine. Check both directions of the cable of its link @i. */
 static void check_link(const struct fabric *fabric, uint32_t n, uint32_t i,
                        const struct emu_found *found)
 {

@@ -24,7 +24,9 @@ struct bounds_text {
  */
 struct bounds_text bounds_text(uint64_t ms);
 
-/** bounds_profile - set the fields of the profile for which @bounds has a value. Pure. */
+/**
+ * bounds_profile - if @bounds has a value for a field of the profile, set the field to it. Pure.
+ */
 void bounds_profile(struct emu_profile *profile, const struct emu_bounds *bounds);
 
 /** bounds_library - return the bounds that processes apply: {"silence_ms":N, …}; null means off. */

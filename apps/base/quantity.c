@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-#define DIGITS_MAX   UINT64_C(1000000000000000000) /* digits after this number are dropped */
+/* when `digits` has reached this value, further digits are dropped */
+#define DIGITS_MAX   UINT64_C(1000000000000000000)
 #define EXPONENT_MAX 1000
 
 const struct quantity_unit quantity_times[] = {

@@ -24,7 +24,10 @@
 
 #define TERM_MS 6000 /* from SIGTERM to SIGKILL; `fabemu run` needs seconds to stop */
 
-/* Called in the child. Its standard input is empty, because a launcher would read the user's. */
+/*
+ * Called in the child. The child's standard input is empty. Otherwise a launcher would read the
+ * standard input of the user.
+ */
 static void child_exec(char *const *argv, char *const *env, int out, int err, pid_t parent)
 {
     int in = open("/dev/null", O_RDONLY | O_CLOEXEC);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * loop.c - the bound of the rows of hops.c and virtual.c: one loop that moves segments through the
- * same network, and does nothing else.
+ * loop.c - measure an upper bound for the results of hops.c and virtual.c: the speed of one loop
+ * that only moves segments through the same network.
  *
  * For each segment a switch reads the entry from the cable, looks up its output ports, takes one of
  * them round robin, and writes the entry into the next cable. If that cable is full, the segment
@@ -23,7 +23,7 @@
 #include "emu/util/pages.h"
 
 #define SLOTS_RAW   64u     /* slots of a cable, as in a fabric of this size */
-#define SLOTS_TIMED 16u     /* at load 0.9, rarely more segments than this wait for an output */
+#define SLOTS_TIMED 16u     /* at load 0.9, more segments rarely wait for an output */
 #define HOP_PS      110000u /* delay of a switch and a cable of profile oq2004 */
 #define LINK_PS     204800u /* wire time of a segment on a link of 10 Gb/s */
 #define CLOCK_EVERY 16u     /* passes between two reads of the clock */

@@ -3,8 +3,8 @@
  * launch.h - a fabric on several hosts (--cluster): find out which host of the cluster file this
  * is, and start the fabric's processes on the other hosts.
  *
- * The first host of the file is the *coordinator*, where the user starts the fabric. It starts each
- * other host through a *launcher*, a program such as ssh.
+ * The first host of the file is the *coordinator*, where the user starts the fabric. It starts the
+ * fabric's processes on the other hosts through a *launcher*, a program such as ssh.
  */
 #ifndef APPS_CMD_LAUNCH_H
 #define APPS_CMD_LAUNCH_H
@@ -20,7 +20,7 @@ struct hosts_plan {
     struct cluster cluster;
     uint32_t self;        /* index of this host in the cluster file */
     uint32_t *host_of;    /* for each switch, the index of its host */
-    const char *launcher; /* value of --launch; NULL: the user starts the other hosts */
+    const char *launcher; /* value of --launch; NULL: the user starts `fabemu join` */
     const char *name[CLUSTER_HOSTS_MAX];
     const struct options *options; /* hosts_launch() passes these to the other hosts */
 };
@@ -42,15 +42,15 @@ int hosts_plan_make(struct hosts_plan *ret, const struct options *options,
 void hosts_plan_release(struct hosts_plan *plan);
 
 /**
- * hosts_launch - start `fabemu join` on each other host through the launcher, with the options that
- * all hosts must have. These processes end by themselves when the fabric ends. Does nothing without
- * a launcher. Errors: -errno. Thread: the first thread of the fabric's process, before it starts
- * others.
+ * hosts_launch - start `fabemu join` on every other host through the launcher, with the options
+ * that all hosts must have. These processes end by themselves when the fabric ends. Does nothing
+ * without a launcher. Errors: -errno. Thread: the first thread of the fabric's process, before it
+ * starts others.
  */
 int hosts_launch(const struct hosts_plan *plan, const char *fabric);
 
 /**
- * hosts_launch_same - start the same command as this one on each other host through the launcher,
+ * hosts_launch_same - start the same command as this one on every other host through the launcher,
  * with the additional options --host NAME and --launch none. @argv: the words of this command after
  * "fabemu"; the last one is NULL. Errors: -errno.
  */

@@ -138,8 +138,8 @@ static bool group_is_wide(const struct fabric_group *group)
 }
 
 /*
- * Return how much of @whole all groups of this kind may use together: half of it if they have a
- * wide window, else all of it.
+ * Return the part of @whole that all groups of this kind may use together: half of it if they have
+ * a wide window, else all of it.
  */
 static uint64_t group_share(const struct fabric_group *group, uint64_t whole)
 {
@@ -190,7 +190,8 @@ static int group_reserve(struct fabric *fabric, struct fabric_group *group, char
     if (!group->combines)
         return fabric_group_set_aside(fabric, group);
     if (fabric->combining == FABRIC_COMBINING_MAX)
-        return fail(-ENOSPC, error, error_bytes, "all %u groups that can combine are taken",
+        return fail(-ENOSPC, error, error_bytes,
+                    "no more groups for barriers and reductions can be made: there are %u already",
                     FABRIC_COMBINING_MAX);
     exhausted = fabric_combine_exhausted(fabric, tree);
     if (exhausted)
@@ -204,8 +205,8 @@ static int group_reserve(struct fabric *fabric, struct fabric_group *group, char
 
         if (fabric->states[sw] + window > group_share(group, states))
             return fail(-ENOSPC, error, error_bytes,
-                        "no combine state is left in switch %u%s: it holds %u partial result%s "
-                        "(profile field combine_states)",
+                        "no combine state is left in switch %u%s: it has room for %u partial "
+                        "result%s (profile field combine_states)",
                         sw, group_is_wide(group) ? " for groups with a wide window" : "", states,
                         plural_s(states));
     }
@@ -260,8 +261,8 @@ static void states_add(struct fabric *fabric, const struct fabric_group *group,
 }
 
 /*
- * Move the reserved states and buffers to the tree @to. False: not enough are left there; nothing
- * has changed.
+ * Move the reserved states and buffers to the tree @to. Returns false if not enough are left there;
+ * then nothing has changed.
  */
 static bool states_reserve_for(struct fabric *fabric, struct fabric_group *group,
                                const struct topo_tree *to)
@@ -345,8 +346,8 @@ static int group_tree(const struct fabric *fabric, struct fabric_group *group, c
                               fabric->tree_load);
 
     if (err == -EINVAL)
-        return fail(err, error, error_bytes, "a group needs 2 or more distinct nodes below %u",
-                    graph->nodes);
+        return fail(err, error, error_bytes,
+                    "a group needs 2 or more distinct nodes, with numbers below %u", graph->nodes);
     if (err == -EHOSTUNREACH)
         return fail(err, error, error_bytes,
                     "no switch has downward routes to all %u nodes of the group", group->count);

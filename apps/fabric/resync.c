@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * resync.c - when a host rejoins, copies the state of the network into the host's new *replica*
- * (hosts.h), and lets the other hosts discard what they know of the host's former devices.
+ * resync.c - bring a host that rejoins up to date: copy the state of the network into its new
+ * *replica* (the fabric object of one host, hosts.h), and let the other hosts discard what they
+ * know of the host's former devices.
  *
  * The new replica cannot plan the existing trees again, because a plan depends on how many trees
  * passed through each switch when it was made. So it gets a copy of each group. The former
- * processes of the host have left all groups. The partial results in its adapters and units are
- * lost, so groups that combined there have failed (fabric_groups_through()).
+ * processes of the host have left all groups. The partial results in its adapters and combine units
+ * are lost, so groups that combined there have failed (fabric_groups_through()).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,7 +16,8 @@
 #include "apps/fabric/internal.h"
 #include "emu/util/bits.h"
 
-#define PROCESS_AT_ONCE 16384u /* how many incarnations are set during one hold of the workers */
+/* after this many writes of incarnations during one hold, the workers run for a moment */
+#define PROCESS_AT_ONCE 16384u
 
 void fabric_group_each(const struct fabric *fabric,
                        void (*each)(void *ctx, const struct fabric_group_copy *group), void *ctx)
@@ -57,7 +59,7 @@ static bool tree_switch_is_sane(const struct topo_graph *graph, const struct top
            (at->up < 0 || emu_ports_has(at->ports, (uint32_t)at->up)) && ports_lead_on(graph, at);
 }
 
-/* Return whether the copied group is possible in this network, with no member on this host. */
+/* Return whether the copied group is possible in this network, and has no member on this host. */
 static bool copy_is_sane(const struct fabric *fabric, const struct fabric_group_copy *copy)
 {
     const struct topo_graph *graph = fabric->config.graph;
@@ -72,10 +74,7 @@ static bool copy_is_sane(const struct fabric *fabric, const struct fabric_group_
     return sane && fabric_units_can(fabric, copy->combines, &copy->tree);
 }
 
-/*
- * Return whether the copied group is not an extra tree, or is an extra tree of a group that exists
- * on this host.
- */
+/* Return false if the copy is an extra tree of a group that does not exist on this host. */
 static bool copy_is_of_group(const struct fabric *fabric, const struct fabric_group *copy)
 {
     uint32_t number = fabric_group_number(fabric, copy);
@@ -97,8 +96,8 @@ static int copy_tree(struct topo_tree *to, const struct topo_tree *from)
 
 /*
  * Publish the copied group in the switches. The engines on this host get no part of the group. No
- * engine of an adapter needs one, because no member is on this host. No unit engine needs one,
- * because a group that combined in them has failed.
+ * engine of an adapter needs one, because no member is on this host. No engine of a combine unit
+ * needs one, because all groups that combined in these engines have failed.
  */
 static int copy_install(struct fabric *fabric, struct fabric_group *group)
 {
@@ -196,7 +195,7 @@ uint32_t fabric_groups_through(const struct fabric *fabric, uint32_t host, uint3
     return count;
 }
 
-/* Set the incarnation of engine @n in all engines on this host. Returns their number. */
+/* Tell all engines on this host the incarnation of engine @n. Returns the number of engines. */
 static uint32_t engine_incarnation_publish(struct fabric *fabric, uint32_t n, uint32_t incarnation,
                                            uint64_t now_ps)
 {
@@ -214,9 +213,9 @@ static uint32_t engine_incarnation_publish(struct fabric *fabric, uint32_t n, ui
 }
 
 /*
- * Writes the new incarnation of each engine on @host into each engine on this host: one write per
- * pair of engines. After PROCESS_AT_ONCE or more writes it lets the workers run for a moment. Until
- * an engine has the new incarnation, it refuses packets of the new devices, which retransmit them.
+ * Write the new incarnation of each engine on @host into each engine on this host: one write per
+ * pair of engines. After PROCESS_AT_ONCE or more writes, let the workers run for a moment. Until an
+ * engine has the new incarnation, it refuses packets of the new devices, which retransmit them.
  */
 void fabric_host_incarnation(struct fabric *fabric, uint32_t host, uint32_t incarnation)
 {

@@ -73,8 +73,8 @@ struct arrived {
 };
 
 /*
- * Collect the results of fabric_arrived() on all hosts. Returns 0 without memory. The caller frees
- * @ret->at.
+ * Collect the results of fabric_arrived() on all hosts. If memory runs out, @ret->count is 0. The
+ * caller frees @ret->at.
  */
 static void arrived_on_all_hosts(struct fabric *fabric, const struct fabric_group *group,
                                  uint32_t seq, struct arrived *ret)

@@ -36,7 +36,11 @@
 /* How many of EMU_FAULT_UNIT entries each fault hits. The sum is at most EMU_FAULT_UNIT. */
 struct emu_fault_rates {
     uint32_t lost;
-    uint32_t head;    /* one bit of the header or continuation is flipped; replies are lost */
+    /*
+     * one bit of the header is flipped (of a later segment of a packet: of its continuation
+     * header); if the entry is a reply, it is lost instead
+     */
+    uint32_t head;
     uint32_t payload; /* one bit of the payload is flipped; if there is none, of the header */
     uint32_t twice;   /* a duplicate arrives later */
     uint32_t late;    /* the entry arrives later */
@@ -149,9 +153,10 @@ bool emu_faults_take(struct emu_faults *faults, struct emu_rx *rx, struct emu_po
 uint32_t emu_faults_credit(struct emu_faults *faults, const struct emu_rx *rx, uint64_t at_ps);
 
 /**
- * emu_faults_fold - apply the rules to the partial result in buffer *@state of a combine unit, into
- * which a contribution with header @hdr was combined at @at_ps. A rule may flip one bit of the
- * result. If the buffer is shared, the bit is flipped in a copy, and *@state becomes the copy.
+ * emu_faults_fold - a contribution with header @hdr was combined into the partial result of a
+ * combine unit at @at_ps: apply the rules to this result, which is in buffer *@state. A rule may
+ * flip one bit of the result. If the buffer is shared, the bit is flipped in a copy, and *@state
+ * becomes the copy.
  * @begins: the contribution is the first one of its operation at this switch. Returns whether a bit
  * was flipped. Thread: that of the combine unit.
  */

@@ -3,15 +3,17 @@
  * calls.h - the calls of a process in simulated time, and how a recording stores them
  * (`--compute record:FILE`).
  *
- * A recording has the *posts* of a process: calls that begin an operation. How often a process
+ * A recording contains the *posts* of a process: calls that begin an operation. How often a process
  * polls depends on the network, so polls and readings of the clock are stored only if the process
- * has computed before. Their size is the number of calls of their kind since the last stored call,
- * where polls without a pause count as one. A replay may skip them.
+ * has computed since its previous call. For them, the size in bytes is replaced by a count: how
+ * many other calls of this kind were made since the last stored call. Polls without a pause between
+ * them count as one. A replay may skip polls and readings of the clock.
  *
- * A call is stored as a byte with its kind, and numbers of 7 bits per byte, the lowest first; a
- * byte with bit 7 is not the last one of its number. The numbers are 1 + its node (0: none) and its
- * size in bytes, unless bit 7 of the kind says that both are those of the last call of this kind,
- * and the time computed before the call in ns.
+ * A call is stored as one byte for its kind, followed by numbers. Each byte of a number holds 7 of
+ * its bits, beginning with the lowest. Bit 7 is set in all bytes of a number except the last. The
+ * numbers are: 1 + the call's node (0: none); its size in bytes; and how long the process computed
+ * before the call, in ns. If bit 7 of the kind is set, the first two are left out, because they are
+ * those of the last call of this kind.
  */
 #ifndef EMU_CALLS_H
 #define EMU_CALLS_H
@@ -54,13 +56,13 @@ enum emu_call_class {
 #define EMU_CALL_NO_NODE UINT32_MAX
 /* the last line of a process in a trace (--goal) */
 #define EMU_TRACE_END  "// end\n"
-#define EMU_CALL_BYTES 26 /* most bytes of a stored call */
+#define EMU_CALL_BYTES 26 /* maximum size of a stored call */
 
 struct emu_call {
     enum emu_call_kind kind;
     uint32_t node; /* the peer, or the root of a collective; EMU_CALL_NO_NODE: none, or any */
     uint64_t bytes;
-    uint64_t ns;  /* time computed before the call */
+    uint64_t ns;  /* how long the process computed before the call */
     uint64_t tag; /* of a send; not in recordings */
 };
 
@@ -83,12 +85,15 @@ static inline bool emu_call_is_soft(enum emu_call_kind kind)
     return kind == EMU_CALL_POLL || kind == EMU_CALL_CLOCK;
 }
 
-/** emu_call_put - store @call in @ret, which has EMU_CALL_BYTES. Returns its size. */
+/**
+ * emu_call_put - store @call in @ret, a buffer of EMU_CALL_BYTES. Returns the size of the stored
+ * call.
+ */
 size_t emu_call_put(struct emu_calls *calls, const struct emu_call *call, uint8_t *ret);
 
 /**
- * emu_call_get - read a call from @bytes bytes at @from. Returns its size; 0: there is no valid
- * call.
+ * emu_call_get - read a call from @bytes bytes at @from. Returns the size of the stored call; 0:
+ * there is no valid call.
  */
 size_t emu_call_get(struct emu_calls *calls, const uint8_t *from, size_t bytes,
                     struct emu_call *ret);

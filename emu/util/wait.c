@@ -80,7 +80,10 @@ bool emu_wait_spin(void)
     return !wait.away;
 }
 
-/* A wait inside another wait overwrites its limits, so the outer wait may spin for less or more. */
+/*
+ * An inner wait overwrites the limits of the outer wait, so the outer wait may spin for a shorter
+ * or longer time.
+ */
 static bool wait_spins(unsigned rounds, bool oversubscribed)
 {
     if (wait.away)

@@ -8,9 +8,10 @@
  *   fi_getinfo() returns -FI_ENODATA and reports the reason: in the first case with
  *   FI_LOG_LEVEL=info, in the second on stderr.
  * - FABEMU_NODE: the number or name of the node to request. If it is not set, the provider requests
- *   the node of the MPI launcher's rank, or any node.
+ *   the node of the rank that the MPI launcher assigned, or any node.
  * - FABEMU_PROVIDER_NAME: another name for the provider, for programs that accept only names from a
- *   list. If the name is that of a known provider, the limits are those of that provider.
+ *   list. If this is the name of a provider in limits_of[], fi_getinfo() reports the protocol and
+ *   the size limits that are listed there.
  *
  * fi_getinfo() does not attach the process to a node. fi_domain() does, and all domains of the
  * process share one adapter.
@@ -65,9 +66,9 @@ struct fi_provider ofi_prov = {
 };
 
 /*
- * The version under another provider's name. If several providers have the same name, libfabric
- * uses the provider with the highest version, so this is above all versions of libfabric's own
- * providers.
+ * The version that this provider reports when it uses another provider's name. If several providers
+ * have the same name, libfabric uses the provider with the highest version, so this is above all
+ * versions of libfabric's own providers.
  */
 #define VERSION_BORROWED FI_VERSION(9999, 0)
 
@@ -96,9 +97,9 @@ static void prov_rename(void)
 
 /*
  * fi_getinfo() skips a provider whose fi_version is below the version that the program requests,
- * which may be that of the running library. So this function sets the library's version. This is
- * safe: versions.h deals with structures that grew, and the provider refuses capabilities and flags
- * that it does not know.
+ * which may be that of the running library. So this function sets fi_version to the version of the
+ * running library. This is safe: versions.h deals with structures that grew, and the provider
+ * refuses capabilities and flags that it does not know.
  */
 FI_EXT_INI
 {

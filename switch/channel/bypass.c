@@ -18,12 +18,15 @@
  *
  * A link sends packet by packet, so several continuations usually arrive together with their head,
  * and this file handles them together. Each header must be exactly the one that is expected next on
- * its channel. So its CRC-16 is compared and not computed, and the state that all of them share is
- * looked up once.
+ * its channel. So the CRC-16 of a header is compared and not computed, and the state that these
+ * continuations share is looked up once.
  */
 #include "switch/channel/stages.h"
 
-/* Return how many of @wanted segments channel @c of @o has credits for. Nothing may wait at @o. */
+/*
+ * Return for how many segments channel @c of output @o has credits, at most @wanted. Nothing may
+ * wait at @o.
+ */
 static inline uint32_t bypass_room(struct switch_channels *ch, uint32_t o, uint32_t c,
                                    uint32_t wanted)
 {
@@ -262,7 +265,10 @@ static inline void bypass_share(struct switch_channels *ch, struct emu_ring_end 
         emu_pool_share(ch->sw.dev.worker->cache.pool, emu_ring_slot(&from)->buf, more);
 }
 
-/* Send @count entries by copy @w. They stay at the front of @from for the other copies. */
+/*
+ * Send @count entries on channel @w, which carries one copy of the broadcast. They stay at the
+ * front of @from for the other copies.
+ */
 static inline void bypass_put(struct switch_channels *ch, const struct switch_channel_in *in,
                               uint32_t c, uint32_t w, struct emu_ring_end from, uint32_t count)
 {
@@ -285,7 +291,10 @@ static inline void bypass_put(struct switch_channels *ch, const struct switch_ch
     emu_tx_sent(tx, &to, count);
 }
 
-/* Send continuations of a broadcast by all its copies. Returns how many; 0: nothing was done. */
+/*
+ * Send continuations of a broadcast on the channels of all its copies. Returns how many; 0: nothing
+ * was done.
+ */
 static uint32_t bypass_conts_all(struct switch_channels *ch, uint32_t p, uint32_t c, uint32_t most)
 {
     struct switch_channel_in *in = &ch->in[p * EMU_VCS + c];
@@ -373,7 +382,10 @@ static inline emu_ports bypass_outs(const struct switch_channels *ch, uint32_t p
            switch_channel_openable(ch, head->priority);
 }
 
-/* Return how many of a packet's @wanted segments @o has credits for, on a channel to be opened. */
+/*
+ * Return for how many segments output @o has credits, at most @wanted, if a new channel is opened
+ * there for the packet.
+ */
 static inline uint32_t bypass_room_new(struct switch_channels *ch, uint32_t o, uint32_t wanted)
 {
     const struct emu_vcs *vcs = &ch->port[o].vcs;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* device.c - the functions of device.h. Most call the function of that name of the kind. */
+/*
+ * device.c - the functions of device.h. Most of them call the function with the same name in the
+ * switch's struct switch_kind.
+ */
 #include "switch/common/device.h"
 
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  *
  * "While stopped" means: while the switch's worker is stopped. A *combine unit* is the part of a
  * switch that combines *contributions*, the operands that members of a group send. A cable connects
- * two ports; each of them has a *link*, which is up or down.
+ * two ports; each port has a *link*, which is up or down.
  */
 #ifndef SWITCH_DEVICE_H
 #define SWITCH_DEVICE_H
@@ -38,7 +38,7 @@ struct switch_counts {
     _Atomic uint64_t multicasts; /* segments that were copied to more than one port */
     /* segments dropped because they came from outside the group's tree or violated the protocol */
     _Atomic uint64_t bad;
-    _Atomic uint64_t late; /* dropped, because their group does not exist here (any more) */
+    _Atomic uint64_t late; /* dropped: segments of groups that do not exist (any more) */
     /* unicasts without a route: dropped, refused, or waiting for a link */
     _Atomic uint64_t trapped;
     _Atomic uint32_t trapped_dst; /* destination of the last unicast without a route */
@@ -50,7 +50,7 @@ struct switch_counts {
     _Atomic uint64_t stale; /* segments and replies of packets that had ended */
     /* packets that were refused by a NACK, because no output leads on to their destination */
     _Atomic uint64_t refused;
-    /* packets without a reply in time, or for which no channel was free in time */
+    /* packets that got no reply in time, or for which no channel was free in time */
     _Atomic uint64_t timeouts;
     _Atomic uint64_t given_up; /* packets that ended because their sender has given them up */
     _Atomic uint64_t overrun;  /* dropped: segments that found no free slot */
@@ -64,7 +64,10 @@ struct switch_retries {
 #include "switch/common/retries.def"
 };
 
-/** switch_destroy - free a switch, after its worker has ended. Its local cables are unjoined. */
+/**
+ * switch_destroy - free a switch, after its worker has ended. The function also unjoins its cables
+ * to devices on this host.
+ */
 void switch_destroy(struct switch_dev *sw);
 
 struct emu_dev *switch_emu_dev(struct switch_dev *sw);
@@ -80,8 +83,8 @@ const struct switch_counts *switch_counts(const struct switch_dev *sw);
 uint32_t switch_queued(const struct switch_dev *sw, uint32_t port);
 
 /**
- * switch_audit - check all invariants between two iterations of the worker: credits, queues and
- * counters agree; on clock virtual also Little's law, to the picosecond.
+ * switch_audit - check the invariants that hold between two iterations of the worker: that credits,
+ * queues and counters agree, and, on clock virtual, that Little's law holds to the picosecond.
  * @now_ps: on clock virtual, all events up to this time have happened.
  * @found: called for each error.
  * Thread: the driver, while all workers are stopped.
@@ -113,7 +116,7 @@ void switch_retries_add(const struct switch_dev *sw, struct switch_retries *sum)
 
 /**
  * switch_overruns - report the segments on the cable into @port that were lost for want of a pool
- * buffer since the last report: emu_intake_overruns(). Thread: manager, while stopped.
+ * buffer since the last report; see emu_intake_overruns(). Thread: manager, while stopped.
  */
 void switch_overruns(struct switch_dev *sw, uint32_t port,
                      void (*report)(void *ctx, const struct emu_hdr *hdr), void *ctx);
@@ -130,7 +133,10 @@ struct switch_cable_ends {
     /* the sending end of the port or, with link-level retry, of its replay buffer */
     struct emu_tx *tx;
     struct emu_rx *rx; /* the receiving end of the port; returns credits */
-    /* with link-level retry, the end that receives and acknowledges; otherwise NULL */
+    /*
+     * with link-level retry: the end that takes segments from the wire and acknowledges them (`rx`
+     * then is behind it); otherwise NULL
+     */
     struct emu_rx *answers;
 };
 
@@ -155,22 +161,23 @@ const struct topo_route *switch_route_now(const struct switch_dev *sw);
 void switch_ups(struct switch_dev *sw, emu_ports ports);
 
 /**
- * switch_link - take the link at @port down, or up again, at @at_ps, because the switch detects
- * that the signal is lost or back. The caller calls this for both ends. All links are up at first.
- * Returns how many packets were sent over the link and had no reply yet; they are lost. The caller
- * then wakes the switch (emu_dev_signal_remote()).
+ * switch_link - the signal at @port is lost, or is back: let the switch detect this at @at_ps, and
+ * take the link down or up. The caller calls this for both ends. All links are up at first. Returns
+ * how many packets were sent over the link and had no reply yet; they are lost. The caller then
+ * wakes the switch (emu_dev_signal_remote()).
  * Source: QsNet III §III, Figure 2.
  */
 uint32_t switch_link(struct switch_dev *sw, uint32_t port, bool up, uint64_t at_ps);
 
 /**
- * switch_reroute_in_flight - send the segments that wait for the cable from @from to @to, which has
- * link-level retry and is down, on other routes (emu_replay_reroute()). A segment that returns
- * enters @from at the same port, and leaves it by another port.
+ * switch_reroute_in_flight - reroute the segments that wait for the cable from @from to @to (see
+ * emu_replay_reroute()). The cable has link-level retry, and is down. Some segments go back to
+ * @from: they enter it at @from_port, as if @to had sent them, and leave it by another port.
  * @replay: NULL for a cable between two switches. Otherwise @from is NULL, and @replay is the
- * replay buffer of the device that connects @to with a switch on another host. A segment that
- * returns is then sent to that host through the same port.
- * @carry: the caller sets most, at_ps, may and ctx, and with @replay also depth.
+ * replay buffer of the device that connects @to with a switch on another host. A segment that goes
+ * back is then sent to that host through the port @to_port.
+ * @carry: the caller sets the fields carry.most, .at_ps, .may and .ctx, and if @replay is not NULL
+ * also .depth.
  * Returns the number of segments. The caller then wakes both devices.
  */
 uint32_t switch_reroute_in_flight(struct emu_replay *replay, struct switch_dev *from,
@@ -185,26 +192,26 @@ uint32_t switch_reroute_in_flight(struct emu_replay *replay, struct switch_dev *
 struct emu_intake *switch_retry_end(struct switch_dev *sw, uint32_t port);
 
 /**
- * switch_is_clear - return whether all rerouted segments that returned at @port, and must go up,
- * have left. The link at @port must stay down until then, because segments that come down through
- * it must not wait for segments that go up.
+ * switch_is_clear - return whether all rerouted segments that went back into the switch at @port,
+ * and must go up, have left. The link at @port must stay down until then, because segments that
+ * come down through it must not wait for segments that go up.
  */
 bool switch_is_clear(const struct switch_dev *sw, uint32_t port);
 
 /**
  * switch_stick - if @stuck, stop the port from sending, without any signal; otherwise let it send
- * again, beginning at @at_ps (raw: 0). Nothing is lost. Without virtual channels, a stuck port
- * whose link is down (switch_link()) does send, for the manager. With link-level retry the segments
- * go only into the replay buffer, for switch_reroute_in_flight(). Without it they go over the
- * cable.
+ * again, beginning at @at_ps (raw: 0). Nothing is lost. Exception, in switches without virtual
+ * channels: while the port's link is down (switch_link()), a stuck port sends, so that the manager
+ * can reroute its segments. With link-level retry the segments go only into the replay buffer, for
+ * switch_reroute_in_flight(). Without it they go over the cable.
  */
 void switch_stick(struct switch_dev *sw, uint32_t port, bool stuck, uint64_t at_ps);
 
 bool switch_is_stuck(const struct switch_dev *sw, uint32_t port);
 
 /**
- * switch_is_ready - return whether the port, which must lead to another device, has a segment or a
- * reply that it could send now.
+ * switch_is_ready - return whether the port has a segment or a reply that it could send now. The
+ * port must lead to another device.
  */
 bool switch_is_ready(const struct switch_dev *sw, uint32_t port);
 
@@ -216,7 +223,7 @@ uint32_t switch_waiting(struct switch_dev *sw, uint32_t port,
                         void (*report)(void *ctx, const struct emu_entry *entry), void *ctx);
 
 /**
- * switch_combine_faults - set the faults to which combining is subject: emu_faults_fold().
+ * switch_combine_faults - set the faults to which combining is subject; see emu_faults_fold().
  * switch_combine_stall - if @stalled, stop the combine units; otherwise let them continue from
  * @at_ps on (raw: 0). Only for switches that have combine units of their own. Errors: -ENOMEM.
  */
@@ -237,7 +244,7 @@ uint64_t switch_combine_taken(const struct switch_dev *sw);
 uint32_t switch_combine_waiting(struct switch_dev *sw,
                                 void (*report)(void *ctx, const struct emu_hdr *hdr), void *ctx);
 
-/** switch_slow - timed clocks: make the wire from the port slower by @factor: emu_tx_slow(). */
+/** switch_slow - timed clocks: make the wire from the port slower by @factor; see emu_tx_slow(). */
 void switch_slow(struct switch_dev *sw, uint32_t port, struct emu_slow *slow, uint32_t factor);
 
 /**
@@ -245,7 +252,8 @@ void switch_slow(struct switch_dev *sw, uint32_t port, struct emu_slow *slow, ui
  * switch.
  * @first: number of the first unit, as a destination; nodes have lower numbers.
  * @own: the port of this switch's unit.
- * @at: for each port, the number of the unit behind it, here or at a neighbour; 0: none. Borrowed.
+ * @at: for each port: the number of the combine unit that is attached to this port, or to the
+ * switch to which the port's cable leads; 0: none. Borrowed.
  */
 void switch_units(struct switch_dev *sw, uint32_t first, uint32_t own, const uint32_t *at);
 
@@ -279,8 +287,7 @@ const char *switch_check_channels(const struct emu_rx *rx, const struct emu_vcs 
 
 /**
  * switch_holds - return whether a segment of group @id is in the switch, or on a cable from or to
- * it. Only for switches with crosspoints. Segments that the switch has not taken from a process's
- * ring do not count.
+ * it. Only for switches with crosspoints. Segments that are still in a process's ring do not count.
  */
 bool switch_holds(struct switch_dev *sw, uint32_t id);
 
@@ -291,18 +298,18 @@ bool switch_holds(struct switch_dev *sw, uint32_t id);
  * @id: the group's address. Its low bits are a slot of the table, and the bits above a generation.
  * Slots are reused; the generation keeps a late segment of an old group out of the new one. The
  * address also encodes the window (emu/packet/seg.h).
- * @ports: the tree's ports here.
+ * @ports: the tree's ports at this switch.
  * @up: port towards the top of the tree; -1 at the top.
- * @units: number of combine units of the switch; the group then holds a state for each number of
- * its window. 0: the group is for multicasts only.
+ * @units: number of combine units of the switch. If it is not 0, the group holds one combine state
+ * for each sequence number in its window. 0: the group is for multicasts only.
  * Errors: -ENOMEM.
  */
 int switch_group_create(struct switch_group **ret, uint32_t id, emu_ports ports, int up,
                         uint32_t units, enum emu_combine_order order);
 
 /**
- * switch_group_destroy - free a group, which is in no switch's table, and its buffers. @ports:
- * number of ports of the switch.
+ * switch_group_destroy - free a group and its buffers. The group must not be in any switch's table.
+ * @ports: number of ports of the switch.
  */
 void switch_group_destroy(struct switch_group *group, uint32_t ports, struct emu_pool_cache *cache);
 
@@ -334,14 +341,14 @@ bool switch_group_is_idle(const struct switch_group *group);
 emu_ports switch_group_arrived(const struct switch_group *group, uint32_t seq);
 
 /**
- * switch_group_failed - return whether a state of the group was found damaged here. If so, none of
- * the group's operations completes any more. While stopped.
+ * switch_group_failed - return whether a state of the group was found damaged at this switch. If
+ * so, none of the group's operations completes any more. While stopped.
  */
 bool switch_group_failed(const struct switch_group *group);
 
 /**
- * switch_group_mismatch - return the first two contributions here whose headers did not match, or
- * NULL. While stopped.
+ * switch_group_mismatch - return the first two contributions at this switch whose headers did not
+ * match, or NULL. While stopped.
  */
 const struct emu_mismatch *switch_group_mismatch(const struct switch_group *group);
 

@@ -408,7 +408,7 @@ static void topo_qsnet__errors_name_the_valid_values(void)
     CU_ASSERT(refuses("qsnet:64,links=2,apart=node", -EINVAL, "want qsnet:N"));
     CU_ASSERT(refuses("qsnet:512,tops=129", -EINVAL, "tops must be 1 to 128"));
     CU_ASSERT(refuses("qsnet:128,tops=64", -EINVAL, "no top switches"));
-    CU_ASSERT(refuses("qsnet:16384,links=2", -EINVAL, "nodes times links is at most 16384"));
+    CU_ASSERT(refuses("qsnet:16384,links=2", -EINVAL, "nodes times links must be at most 16384"));
 }
 
 static void topo_clos__counts_what_it_builds(void)

@@ -2,7 +2,7 @@
 /*
  * rejoin.c - when this host rejoins, it copies the state of the coordinator's replica from the
  * messages that coordinator/admit.c sends. The functions are in the order of the messages. The
- * comment before a call shows its fields.
+ * comment before each call_…() shows the fields of its message.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -24,7 +24,10 @@ struct coordinator;
 /* a process on another host; the daemon serves it as one of its clients */
 struct coordinator_process;
 
-/* A piece of a sample (hosts.h). */
+/*
+ * A piece of a *sample*: the values of a host's counters that have changed since its last sample
+ * (hosts.h).
+ */
 struct coordinator_piece {
     enum hosts_sample_kind of;
     uint32_t host;
@@ -51,7 +54,9 @@ struct coordinator_ops {
     void (*link_lost)(void *ctx, uint32_t host, const struct hosts_link *link);
     /* A lost host was restarted and waits for coordinator_admit(). */
     void (*back)(void *ctx, uint32_t host);
-    /* All links between these two hosts carry segments again, after one was lost. */
+    /*
+     * A link between these two hosts was lost, but now all links between them carry segments again.
+     */
     void (*mended)(void *ctx, uint32_t a, uint32_t b);
     /* A host that claims to be the lost host @host was rejected. Called once for each @why. */
     void (*refused)(void *ctx, uint32_t host, const char *why);
@@ -81,8 +86,8 @@ struct coordinator_config {
     uint64_t call_ms;  /* time limit of a call, after which the host is lost; UINT64_MAX: none */
     uint64_t start_ms; /* time limit of the start and of coordinator_call_long() */
     /*
-     * if one of these is readable, the fabric must end, so long waits are canceled; -1: none;
-     * borrowed
+     * when one of these becomes readable, the fabric must end. Therefore long waits are then
+     * canceled. -1: none; borrowed
      */
     int signal_fd;
     int owner_fd;
@@ -157,11 +162,10 @@ const struct fabric_totals *coordinator_totals_of(const struct coordinator *coor
 struct inject_remote coordinator_inject(struct coordinator *coord);
 
 /**
- * coordinator_hits - fetch the *hits* of faults on other hosts (a hit is a segment or credit that a
- * fault has affected; emu/fault/log.h) since the last call, and call @each with each hit, whose
- * time is converted to this host's clock. @counts: also fetch the number of hits of each fault.
- * Until the next call with @counts, the function `hits` of coordinator_inject() returns these
- * numbers.
+ * coordinator_hits - fetch the *hits* on other hosts since the last call, and call @each with each
+ * of them. A hit is a segment or credit that a fault has affected (emu/fault/log.h). Its time is
+ * converted to this host's clock. @counts: also fetch the number of hits of each fault. Until the
+ * next call with @counts, the function `hits` of coordinator_inject() returns these numbers.
  *
  * coordinator_hits_missed - return the number of hits that the other hosts could not log, as of the
  * last call of coordinator_hits().
@@ -171,7 +175,7 @@ void coordinator_hits(struct coordinator *coord, bool counts,
 uint64_t coordinator_hits_missed(struct coordinator *coord);
 
 /**
- * coordinator_sample_request - request a sample from each other host: the changes since its last
+ * coordinator_sample_request - request a sample from every other host: the changes since its last
  * sample. Does not wait: the samples arrive through sampled(). A host that has not completely sent
  * its last sample gets no new request. Returns coordinator_sample_waits().
  * coordinator_sample_waits() - return whether a requested sample of some host has not arrived
@@ -189,7 +193,7 @@ void coordinator_sample_last(struct coordinator *coord, enum hosts_sample_kind o
 void coordinator_sample_end(struct coordinator *coord, enum hosts_sample_kind of);
 void coordinator_sample_messages(struct coordinator *coord, uint64_t from_bytes);
 
-/* Queries to all other hosts whose replies the daemon does not wait for. */
+/* Queries to all other hosts. The daemon does not block until the replies arrive. */
 enum coordinator_query_kind {
     COORDINATOR_ANSWER, /* the reply is empty, and only shows that the host still replies */
     COORDINATOR_AUDIT,  /* fabric_audit_host() */

@@ -3,9 +3,9 @@
  * queries.c - queries to all other hosts. The coordinator serves clients while a query is in
  * progress. The only exception is the audit at the fabric's end, for which it waits.
  *
- * As with a call, a host that does not reply before the deadline is lost. A host executes no calls
- * during an audit. Therefore a call during an audit gets a deadline that is not earlier than the
- * audit's.
+ * If a host does not reply to a query before its deadline, the coordinator treats the host as lost,
+ * as after a call. A host executes no calls during an audit. Therefore a call during an audit gets
+ * a deadline that is not earlier than the audit's.
  */
 #include <limits.h>
 #include <string.h>

@@ -4,10 +4,10 @@
  *
  * Each put costs a segment and a confirmation, and both adapters have to process them. So if other
  * operations with the same member are still under way, a small put or accumulate is only copied
- * into the member's batch. The batch is posted when it is full, before any other part for this
- * member, and when a call waits for the member's parts. If no other operation is under way, a put
- * is posted at once. After MPI_Win_start it is always copied, because MPI_Win_complete sends its
- * notice in the same batch.
+ * into the member's batch. The batch is posted when it is full, before any other operation of the
+ * adapter (*part*) with this member is posted, and when a call waits for such operations. If no
+ * other operation is under way, a put is posted at once. After MPI_Win_start it is always copied,
+ * because MPI_Win_complete sends its notice in the same batch.
  */
 #include "apps/ompi/osc/osc_fabemu.h"
 
@@ -44,7 +44,7 @@ void osc_fabemu_batch_post(struct osc_fabemu_peer *peer, bool confirmed)
 }
 
 /*
- * Return the member's batch, with memory for a further @bytes of its list; NULL: no memory. Lock:
+ * Return the member's batch, with memory for another @bytes of its list; NULL: no memory. Lock:
  * held.
  */
 static struct osc_fabemu_call *batch_room(struct osc_fabemu_window *w, int rank, size_t bytes)
@@ -121,7 +121,8 @@ int osc_fabemu_state_add(struct osc_fabemu_window *w, int rank, size_t offset, u
     rc = batch_append(w, rank, &record, NULL, &operand);
     osc_fabemu_batch_post(peer, false);
     OPAL_THREAD_UNLOCK(&w->lock);
-    (void)osc_fabemu_reap(w, rank); /* its part has ended if the up ring had space */
+    /* the batch's part has already ended if the up ring had space */
+    (void)osc_fabemu_reap(w, rank);
     return rc;
 }
 
@@ -132,7 +133,10 @@ static bool run_gets(const struct osc_fabemu_run *run)
     return run->record.op == FABEMU_RECORD_GET;
 }
 
-/* Post the gets of the run as a batch of their own. */
+/*
+ * A *run* is a sequence of blocks that are collected into records. Post the gets of the run as a
+ * batch of their own.
+ */
 static void gets_post(struct osc_fabemu_run *run)
 {
     const struct osc_fabemu_place *place = &run->call->peer->place;

@@ -4,17 +4,17 @@
  * r of the network.
  *
  * An operation is *ready* when its dependencies are satisfied. Each cpu of a rank starts its ready
- * operations one after the other, in the order in which they became ready; at the start that is the
- * order of the file. A calc occupies its cpu. A send or receive takes no time of its cpu, as in a
- * program that runs in simulated time. The latencies of the adapter are those of the profile.
+ * operations one after the other, in the order in which they became ready; at the start this is
+ * their order in the file. A calc occupies its cpu. A send or receive does not occupy the cpu, as
+ * in a program that runs in simulated time. The latencies of the adapter are those of the profile.
  *
  * A message is sent as the adapter library sends it (nic/host/tx/request.c). If it has up to
  * GOAL_EAGER_BYTES, the node sends it at once, and the send is complete. For a longer message the
- * node sends an RTS and waits for CTS, and the send is complete when FIN arrives. Messages of a
- * pair of ranks are matched in the order of their sends. As in MPI, a new receive gets the earliest
+ * node sends RTS and waits for CTS, and the send is complete when FIN arrives. Messages of a pair
+ * of ranks are matched in the order of their sends. As in MPI, a new receive gets the earliest
  * waiting message that matches, and a new message goes to the earliest waiting receive that
- * matches. A receive is complete GOAL_POLL_PS after its message is in memory, because MPI polls
- * until it finds no further message.
+ * matches. A receive is complete GOAL_POLL_PS after its message is in memory: MPI polls once more,
+ * and this poll, which finds nothing, takes that time.
  *
  * Deviations from the library: a node sends its messages one after the other, and not in bursts of
  * 32 segments. The number of unacknowledged requests has no limit. A message of several segments is
@@ -53,8 +53,8 @@ struct goal_state {
  */
 struct goal_item {
     /*
-     * in a list: the time from which on it can be sent, or at which it is completely in memory;
-     * otherwise when its latest segment so far was in memory
+     * in the list of segments to send: the earliest time at which it can be sent; in another list:
+     * when all of it was in memory; in no list: when its latest segment so far was in memory
      */
     uint64_t at_ps;
     uint32_t next, prev;
@@ -83,8 +83,8 @@ struct goal_pair {
 struct goal_worker {
     struct traffic_stats latency; /* from the start of a send until its message is in memory */
     uint64_t done;                /* complete operations */
-    uint64_t messages, bytes;     /* sums over the messages that receives have got */
-    bool fault;                   /* a node has a fault, see goal_player_check() */
+    uint64_t messages, bytes;     /* number and size of the messages that were received */
+    bool fault;                   /* an operation of a node has failed, see goal_player_check() */
 };
 
 struct goal_player {
@@ -140,7 +140,10 @@ struct goal_times {
 };
 struct goal_times goal_player_times(const struct goal_player *player, uint32_t rank);
 
-/** goal_player_totals - set @digest to the digests of all nodes, and count their segments. */
+/**
+ * goal_player_totals - set digest[n] to the digest of node n, for all nodes, and *sent and
+ * *received to the sums of the nodes' segments.
+ */
 void goal_player_totals(const struct goal_player *player, uint64_t *digest, uint64_t *sent,
                         uint64_t *received);
 

@@ -39,14 +39,14 @@ uint8_t goal_wire_len(enum goal_packet what, uint64_t bytes, uint32_t left)
 
 /* --- lists -------------------------------------------------------------------------- */
 
-/* Insert item @ref behind item @before; GOAL_NONE: at the front. */
-static void list_insert(const struct goal_node *node, struct goal_list *list, uint32_t before,
+/* Insert item @ref after item @previous. If @previous is GOAL_NONE, insert it at the front. */
+static void list_insert(const struct goal_node *node, struct goal_list *list, uint32_t previous,
                         uint32_t ref)
 {
     struct goal_item *item = goal_node_item(node, ref);
-    uint32_t *link = before == GOAL_NONE ? &list->head : &goal_node_item(node, before)->next;
+    uint32_t *link = previous == GOAL_NONE ? &list->head : &goal_node_item(node, previous)->next;
 
-    item->prev = before;
+    item->prev = previous;
     item->next = *link;
     *(item->next == GOAL_NONE ? &list->tail : &goal_node_item(node, item->next)->prev) = ref;
     *link = ref;

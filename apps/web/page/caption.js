@@ -105,7 +105,7 @@ function collectivesText(model, flow) {
     .filter((s) => model.sw.contributionsMean[s] > 0));
   const where = combining ? counted(combining, "switch combines", "switches combine")
     : "adapters combine";
-  /* not all members of the latest one may have finished it yet */
+  /* perhaps some members of the latest collective have not finished it yet */
   const members = Math.max(...model.lastFinished(Infinity)
     .filter(({ group }) => group === last.group).map((one) => one.members));
   const who = counted(members, "process runs", "processes run");

@@ -510,7 +510,7 @@ class Page {
       : this.feed.live ? "" : "A recording has no counts of messages between nodes. The report " +
         "of the run (fabemu run --report FILE) has them in communication.messages.";
     $("who").disabled = Boolean(why);
-    $("who").title = why || "How much each node has sent to each other node (M)";
+    $("who").title = why || "How much each node has sent to every other node (M)";
   }
 
   /* If faults cannot be injected, show the reason instead of the form. */

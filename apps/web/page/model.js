@@ -14,11 +14,14 @@
 import { NODE_COUNTERS, SWITCH_COUNTERS, WAY_COUNTERS } from "./counters.js";
 import { timeText } from "./words.js";
 
-export const RECENT = 10; /* snapshots of a mean: one second, unless time is simulated */
+export const RECENT = 10; /* number of snapshots in a mean: one second, unless time is simulated */
 const FINISHED = 64; /* number of recent collectives that are kept */
 const EVENTS = 200; /* number of recent events that are kept */
 const HISTORY = 240; /* number of snapshots that are kept: usually 24 s */
-const WITH_REPLIES = 3; /* counted segments of a short message: two, and one for the reply */
+/* A counter of a link also counts replies, which are short. A short message counts as three
+ * segments: two segments and a reply. So the scale of loads ends at three times the rate of full
+ * segments. */
+const WITH_REPLIES = 3;
 const HISTORY_NUMBERS = 4e6; /* largest number of values in the history of all ways */
 
 /* The values, rates and means of the counters in @list, for @count parts of one kind. */
@@ -76,7 +79,7 @@ export class Model {
       ({ level, position, low, high }));
     this.cables = shape.cables.map(([sw, port, kind, peer, peerPort, lane, count, ...at]) =>
       ({ sw, port, toSwitch: kind === 1, peer, peerPort, lane, count: count ?? 1, at }));
-    this.folded = shape.folded || null; /* size and open blocks of an aggregated network */
+    this.folded = shape.folded || null; /* size and open blocks of a folded network */
     this.readNumbers();
     this.ways = new Counters(2 * this.cables.length, WAY_COUNTERS);
     this.sw = new Counters(this.switches.length, SWITCH_COUNTERS);
@@ -132,7 +135,7 @@ export class Model {
     return this.numbers ? this.numbers[this.switches.length + n] : n;
   }
 
-  /** Return the block that contains all parts of an item; -1: none. */
+  /** Return the block that contains all parts in @item.switches and @item.nodes; -1: none does. */
   blockOf(item) {
     if (!this.blocks) return -1;
     const blocks = new Set([...item.switches.map((s) => this.blocks[s]),

@@ -219,10 +219,12 @@ function operationLine(process, op, model) {
   const receives = op.kind === "receive", takes = receives || op.kind === "get";
   const tag = receives || op.kind === "send" ? tagText(op, process.rank !== undefined) : "";
   const bytes = op.bytes === undefined ? ""
-    : `, ${counted(op.bytes, "byte")}${receives ? " at most" : ""}`;
-  return `${model.nodeName(process.node)} waits in ${withArticle(op.kind)} ` +
-    `${takes ? "from" : "to"} ${op.node !== undefined ? model.nodeName(op.node) : "anyone"}` +
-    `${tag}${bytes}, for ${timeText(op.for_ns / 1e9)}: ${whyText(op)}` +
+    : `, ${receives ? "at most " : ""}${counted(op.bytes, "byte")}`;
+  const details = `${tag}${bytes}`.slice(2);
+  return `${model.nodeName(process.node)} has waited for ${timeText(op.for_ns / 1e9)} in ` +
+    `${withArticle(op.kind)} ${takes ? "from" : "to"} ` +
+    `${op.node !== undefined ? model.nodeName(op.node) : "anyone"}` +
+    `${details && ` (${details})`}: ${whyText(op)}` +
     (receives ? unmatchedText(process, model) : "");
 }
 

@@ -21,11 +21,12 @@ function commandText({ command, exit_status: status, wall_s: wall }) {
 function collectiveTexts(report) {
   return fields(report.collectives).map(([kind, one]) => {
     const inside = number(one?.in_switch) + number(one?.in_adapter);
-    const reasons = fields(one?.why).map(([why, count]) => `${why} ${number(count)}`).join(", ");
+    const reasons = fields(one?.why).map(([why, count]) => `of ${why}: ${number(count)}`)
+      .join(", ");
     return inside + number(one?.elsewhere) === 0 ? null
       : `${KINDS[kind] || kind}: ${counted(inside, "collective")} in the network, ` +
         `${number(one.elsewhere).toLocaleString("en")} as messages` +
-        (reasons && `; reasons: ${reasons}`);
+        (reasons && ` (because ${reasons})`);
   });
 }
 
@@ -81,7 +82,7 @@ function reportTexts(report) {
     number(messages?.messages) ? `${counted(messages.messages, "message")} with ` +
       `${bytesText(number(messages.bytes))} in total, between ` +
       `${counted(number(messages.pairs), "pair")} ` +
-      "of nodes (M shows them)" : null,
+      "of nodes (key M shows the matrix)" : null,
     faultsText(report), checkText(report)];
 }
 

@@ -4,7 +4,7 @@
  * this library (`--compute`), and for the fixed time of each call (`--call-ns`).
  *
  * Each call of the program begins with nic_call_begin() and ends with nic_call_end(). Only calls of
- * the thread that has attached count. On other clocks these functions do nothing.
+ * the thread that has attached take time. On other clocks these functions do nothing.
  */
 #ifndef NIC_COMPUTE_H
 #define NIC_COMPUTE_H
@@ -25,29 +25,32 @@ static inline bool nic_sim_is_owner(const struct fabemu *fab)
 }
 
 /**
- * nic_compute_open - prepare for the way in which the fabric counts computing. @calls_fd: a file
- * for calls, which this function takes over; -1: none. Errors: those of nic_tape_open().
+ * nic_compute_open - prepare for the way in which the fabric counts computing. @calls_fd: the file
+ * in which calls are recorded, or from which they are replayed; -1: none. This function becomes its
+ * owner. Errors: those of nic_tape_open().
  */
 int nic_compute_open(struct fabemu *fab, int calls_fd);
 /** nic_compute_close - the process detaches: no call follows. */
 void nic_compute_close(struct fabemu *fab);
 
 /**
- * nic_sim_progress - the program has posted an operation, or one has completed: count the polls
- * since the last time as waiting. The polls and sleeps after the last time do not count: in these
- * MPI_Finalize() waits for the launcher, for a time that depends on the host. Thread: the owner.
+ * nic_sim_progress - the program has posted an operation, or one has completed: count the time of
+ * the polls since the last time as waiting. Polls and sleeps after the last operation do not count,
+ * because in these MPI_Finalize() waits for the launcher, for a time that depends on the host.
+ * Thread: the one that has attached.
  */
 void nic_sim_progress(struct fabemu *fab);
 
 /**
- * nic_call_begin - the program calls: let the time pass that it has computed and, if the call posts
- * an operation, the time of the call. May handle segments. Lock: not held.
+ * nic_call_begin - a call of the program begins: advance the local time by the time for which the
+ * program has computed and, if the call posts an operation, by the fixed time of a call
+ * (`--call-ns`). May handle segments. Lock: not held.
  */
 void nic_call_begin(struct fabemu *fab, const struct emu_call *call);
 
 /**
- * nic_call_end - the call ends. @posted: it was an operation, and it was posted. A call that failed
- * does not count. Lock: not held.
+ * nic_call_end - the call ends. @posted: the call has posted an operation. Pass false if the call
+ * failed: it is then neither counted nor recorded. Lock: not held.
  */
 void nic_call_end(struct fabemu *fab, const struct emu_call *call, bool posted);
 

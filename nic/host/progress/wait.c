@@ -50,10 +50,10 @@ void nic_sleep(struct fabemu *fab, uint32_t seen_tail)
 /*
  * With sched_autogroup, Linux schedules each session as a group, and a yield lets only threads of
  * the same session run. If the fabric or a peer is in another session, it would wait until the
- * scheduler preempts this thread. So a thread that only polls sleeps now and then. We recognise
- * such a thread by its CPU time between several polls. Two polls are not enough, because a thread
- * that computes, and must not be delayed, may poll twice in a row, as MPI_Iprobe does. The CPU time
- * of the polls themselves is not counted, because a single yield may take longer than
+ * scheduler preempts this thread. So if a thread only polls, we let it sleep now and then. We
+ * recognise such a thread by its CPU time between several polls. Two polls are not enough, because
+ * a thread that computes, and must not be delayed, may poll twice in a row, as MPI_Iprobe does. The
+ * CPU time of the polls themselves is not counted, because a single yield may take longer than
  * NIC_NAP_WORK_NS.
  *
  * A sleep costs the worker a system call to wake this thread, and this thread a scheduling delay.

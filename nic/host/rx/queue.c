@@ -45,7 +45,7 @@ struct nic_recv *nic_multi_next(struct nic_recv *multi, uint64_t bytes, bool *op
     op->moved += bytes < iov.bytes ? bytes : iov.bytes;
     *open = req && op->bytes - op->moved >= multi->min_bytes;
     if (!*open) {
-        /* each message is reported to the fabric, but not the buffer */
+        /* the receives of messages are reported to the fabric; that of the whole buffer is not */
         multi->watched.began_ns = 0;
         nic_op_end(multi->queue->fab, op, req ? 0 : -ENOMEM);
     }
@@ -149,13 +149,13 @@ void nic_receive_abandon(struct fabemu *fab, struct nic_recv *recv)
     nic_op_end(fab, op, -ECANCELED);
 }
 
-/* Return whether a message to number @to is lost when @queue closes. */
+/* Return whether a message to queue number @to is lost when @queue closes. */
 static bool is_lost(const struct fabemu_queue *queue, uint16_t to)
 {
     return nic_queue_is_shared(queue) || queue->id == to;
 }
 
-/* Cancel the receives that have matched a message to the queue. */
+/* Cancel each receive that has matched a message, if the message was sent to @queue. */
 static void matched_end(struct fabemu_queue *queue)
 {
     struct emu_list *list = &queue->receiver->active, *at, *next;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* up.c - claim slots in the ring to the fabric, or in the loop to this process; send words */
+/*
+ * up.c - claim slots in the ring to the fabric, or in the loop to this process; send the values of
+ * a group's words (nic/host/group/word.c says what these are).
+ */
 #include "nic/host/tx/up.h"
 
 #include <stdlib.h>
@@ -28,7 +31,10 @@ struct emu_seg *nic_loop_claim(struct fabemu *fab)
 
 /* --- a group's words ---------------------------------------------------------------- */
 
-/* Does not use nic_claim_up(), because that sends the words first, which calls this function. */
+/*
+ * Must not call nic_claim_up(): before it claims a slot, it sends the words, and for that it calls
+ * this function.
+ */
 static bool word_send(struct fabemu *fab, const struct nic_words *words, uint32_t word)
 {
     struct emu_word set = {.value = words->value[word], .word = word};

@@ -11,20 +11,23 @@
 #include "apps/base/message.h"
 #include "apps/control/conn.h"
 #include "emu/hostif/calls.h"
+#include "emu/util/clock.h"
 #include "emu/util/json.h"
 #include "emu/util/slurp.h"
 
-#define FORMAT    1
-#define FILE_MOST ((size_t)1 << 31) /* bytes */
+#define FORMAT 1
 
 bool calls_check(const uint8_t *data, size_t bytes, uint64_t *calls)
 {
     struct emu_calls last = {0};
     struct emu_call call = {.kind = EMU_CALL_POLL};
+    uint64_t ns = 0;
     size_t used;
 
     *calls = 0;
     for (; bytes && (used = emu_call_get(&last, data, bytes, &call)); data += used, bytes -= used) {
+        if (call.ns > EMU_LAST_PS / 1000 || (ns += call.ns) > EMU_LAST_PS / 1000)
+            return false; /* after the end of simulated time */
         if (call.kind == EMU_CALL_END)
             return bytes == used;
         *calls += !emu_call_is_soft(call.kind);
@@ -89,7 +92,7 @@ int calls_read(struct calls_file *ret, const char *path, char *error, size_t err
     int err;
 
     *ret = (struct calls_file){0};
-    err = emu_slurp(path, FILE_MOST, &ret->text, &bytes);
+    err = emu_slurp(path, CALLS_FILE_MOST, &ret->text, &bytes);
     if (err) {
         calls_release(ret);
         return fail(err, error, error_bytes, "cannot read %s: %s", path, emu_slurp_why(err));

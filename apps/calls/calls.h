@@ -17,6 +17,8 @@
 
 struct json_object;
 
+#define CALLS_FILE_MOST (UINT64_C(1) << 31) /* maximum size of a file, in bytes */
+
 /* The calls of a process. */
 struct calls_part {
     int64_t rank; /* of the process in its MPI job, or its node */

@@ -7,6 +7,7 @@
  */
 #include "apps/cmd/compare.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -25,6 +26,8 @@
 #include "apps/cmd/options.h"
 #include "apps/cmd/scratch.h"
 #include "apps/fabric/origin.h"
+#include "emu/util/json.h"
+#include "emu/util/printable.h"
 
 #define LISTED_MAX 16  /* values of an option that may be repeated */
 #define WORDS_MAX  160 /* words of a command line of fabemu run, without COMMAND */
@@ -132,6 +135,8 @@ static const struct options_command compare_command = {
 /* The options that a row may have. */
 static const struct options_command row_command = {
     .name = "compare",
+    .operands = "",
+    .about = "The options of --variant.",
     .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_ANY_CLOCK | OPTIONS_FAULTS |
               OPTIONS_BOUNDS | OPTIONS_PROVIDER | OPTIONS_COMPUTE,
 };
@@ -198,11 +203,16 @@ static int row_check(const struct compare *compare, const struct compare_row *ro
     memmove(words.word + 1, words.word, (size_t)words.count * sizeof words.word[0]);
     words.word[0] = (char *)(uintptr_t) "compare";
     status = options_parse(&options, &row_command, NULL, words.count + 1, words.word);
-    if (status < 0 && (options.operands <= words.count || options.dashes))
+    if (!status)
+        status =
+            options_usage_error("compare", "--variant '%.80s': a variant has no --help", row->name);
+    else if (status < 0 && (options.operands <= words.count || options.dashes))
         status = options_usage_error("compare",
                                      "--variant '%.80s': its options have a word "
                                      "'%.80s' that is no option",
-                                     row->name, words.word[options.operands]);
+                                     row->name,
+                                     options.operands <= words.count ? words.word[options.operands]
+                                                                     : "--");
     else if (status < 0 && (options.clock != EMU_CLOCK_VIRTUAL || options.goal ||
                             options.compute_file || options.compute.mode != EMU_COMPUTE_NONE))
         status = options_usage_error("compare",
@@ -227,6 +237,7 @@ static void row_name(struct compare_row *row, bool profile)
 
     snprintf(row->name, sizeof row->name, "%.80s%s%.40s", topo, profile ? " " : "",
              profile ? row->profile : "");
+    emu_printable(row->name);
 }
 
 /* Make a row for each network with each profile, and one for each variant of the first. */
@@ -253,6 +264,7 @@ static int rows_make(struct compare *compare)
         row->profile = compare->profiles.value[0];
         row->variant = colon + 2;
         snprintf(row->name, sizeof row->name, "%.*s", (int)(colon - text), text);
+        emu_printable(row->name);
     }
     return 0;
 }
@@ -343,6 +355,7 @@ static void explain(struct compare_row *row, const char *log)
         find_why(file, why, sizeof why);
         fclose(file);
     }
+    emu_printable(why);
     snprintf(row->why, sizeof row->why, "exit status %d%s%s", row->status, *why ? ": " : "", why);
 }
 
@@ -354,6 +367,7 @@ static void row_run(struct compare *compare, struct compare_row *row, unsigned n
     struct words words = row_words(compare, row, variant);
     char report[PATH_MAX], log[PATH_MAX];
     sigset_t waited, before;
+    struct sigaction now;
     size_t count = 0;
     char **argv;
     pid_t pid;
@@ -371,10 +385,11 @@ static void row_run(struct compare *compare, struct compare_row *row, unsigned n
     memcpy(argv + 2, words.word, (size_t)words.count * sizeof *argv);
     memcpy(argv + 2 + words.count, compare->command, count * sizeof *argv);
     sigemptyset(&waited);
-    for (const int *s = (const int[]){SIGINT, SIGTERM, SIGHUP, SIGCHLD, 0}; *s; s++)
-        sigaddset(&waited, *s);
+    sigaddset(&waited, SIGCHLD);
+    for (const int *s = (const int[]){SIGINT, SIGTERM, SIGHUP, 0}; *s; s++)
+        if (sigaction(*s, NULL, &now) == 0 && now.sa_handler != SIG_IGN) /* as under nohup */
+            sigaddset(&waited, *s);
     sigprocmask(SIG_BLOCK, &waited, &before);
-    unlink(report); /* of an earlier fabemu compare */
     progress(compare, row->name);
     pid = run_start(argv, log, &before);
     row->status = pid < 0 ? EXIT_FAILURE : run_wait(compare, pid, &waited);
@@ -383,6 +398,8 @@ static void row_run(struct compare *compare, struct compare_row *row, unsigned n
     *row->why = '\0';
     if (row->status || !row->report)
         explain(row, log);
+    else if (!emu_json_number(json_object_object_get(row->report, "clock"), "finished_ns", 0))
+        snprintf(row->why, WHY_BYTES, "no process has used the fabric until its end");
     free(argv);
     free(variant);
 }
@@ -422,9 +439,33 @@ static void run_all(struct compare *compare)
 
 /* --- files --------------------------------------------------------------------------- */
 
+/* Find the path of the folder, which must be empty and writable. Errors: an errno, positive. */
+static int folder_check(struct compare *compare)
+{
+    char path[PATH_MAX];
+    struct dirent *entry;
+    DIR *dir;
+    int err = 0;
+
+    if (!realpath(compare->out, path) || access(path, W_OK))
+        return errno;
+    if (strlen(path) >= sizeof compare->folder)
+        return ENAMETOOLONG;
+    strcpy(compare->folder, path);
+    dir = opendir(path);
+    if (!dir)
+        return errno;
+    while ((entry = readdir(dir)))
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            err = ENOTEMPTY;
+    closedir(dir);
+    return err;
+}
+
 static int folder_make(struct compare *compare)
 {
     const char *tmp = getenv("TMPDIR");
+    int err;
 
     if (compare->out) {
         if (mkdir(compare->out, 0777) && errno != EEXIST) {
@@ -432,10 +473,10 @@ static int folder_make(struct compare *compare)
                           strerror(errno));
             return EXIT_FAILURE;
         }
-        if (realpath(compare->out, compare->folder) && access(compare->folder, W_OK) == 0)
+        err = folder_check(compare);
+        if (!err)
             return 0;
-        print_message("cannot write to %s: %s; choose another --out", compare->out,
-                      strerror(errno));
+        print_message("cannot write to %s: %s; choose another --out", compare->out, strerror(err));
         return EXIT_FAILURE;
     }
     snprintf(compare->folder, sizeof compare->folder, "%s/fabemu-compare-XXXXXX",
@@ -478,7 +519,9 @@ static int file_print(struct file *file, const struct compare_table *table)
     err = out ? -output_begin(fd) : errno;
     if (out)
         file->print(out, table);
-    if (out && (ferror(out) | fclose(out)) && !err)
+    if (out && ferror(out) && !err)
+        err = EIO;
+    if (out && fclose(out) && !err)
         err = errno;
     if (!err || err == EPIPE)
         return 0;
@@ -495,6 +538,7 @@ static int print_all(struct compare *compare, struct file *files, size_t count)
 
     progress_clear();
     compare_print(stdout, table);
+    fflush(stdout);
     for (size_t i = 0; i < count; i++)
         if (file_print(&files[i], table))
             status = EXIT_FAILURE;

@@ -24,6 +24,7 @@ struct daemon_calls {
     struct recorder {
         int64_t rank;
         int fd;
+        size_t order; /* of attaching */
     } recorder[];
 };
 
@@ -65,8 +66,11 @@ static int recorder_new(struct daemon *daemon, const struct client *client)
     if (!grow(daemon))
         return -ENOMEM;
     calls = daemon->calls;
-    fd = memfd_create("fabemu-calls", MFD_CLOEXEC);
-    passed = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    fd = memfd_create("fabemu-calls", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    /* a process that truncated its file while this process reads it would end this process */
+    passed = fd < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL)
+                 ? -1
+                 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
     if (passed < 0) {
         int err = -errno;
 
@@ -74,8 +78,11 @@ static int recorder_new(struct daemon *daemon, const struct client *client)
             close(fd);
         return err;
     }
-    calls->recorder[calls->count++] =
-        (struct recorder){.rank = traces(daemon) ? client->node : rank_of(client), .fd = fd};
+    calls->recorder[calls->count] =
+        (struct recorder){.rank = traces(daemon) ? client->node : rank_of(client),
+                          .fd = fd,
+                          .order = calls->count};
+    calls->count++;
     return passed;
 }
 
@@ -148,6 +155,10 @@ static bool recorder_map(const struct recorder *from, struct calls_part *ret)
         return false;
     if (!st.st_size)
         return true;
+    if ((uint64_t)st.st_size > CALLS_FILE_MOST) {
+        errno = EFBIG;
+        return false;
+    }
     at = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, from->fd, 0);
     if (at == MAP_FAILED)
         return false;
@@ -156,13 +167,13 @@ static bool recorder_map(const struct recorder *from, struct calls_part *ret)
     return true;
 }
 
-/* Processes of one rank keep their order, because their descriptors grow. */
+/* Processes of one rank keep the order in which they attached. */
 static int by_rank(const void *a, const void *b)
 {
     const struct recorder *x = a, *y = b;
 
     return x->rank != y->rank ? (x->rank > y->rank) - (x->rank < y->rank)
-                              : (x->fd > y->fd) - (x->fd < y->fd);
+                              : (x->order > y->order) - (x->order < y->order);
 }
 
 /* Return whether all processes have ended well, and each node had only one. Print a line if not. */
@@ -206,8 +217,9 @@ static int goal_write(const struct daemon *daemon, const struct calls_part *part
             fwrite(part[i].data, 1, part[i].bytes, out);
             fputs("}\n", out);
         }
-        if (ferror(out) | fclose(out))
-            err = errno ? -errno : -EIO;
+        err = ferror(out) ? -EIO : 0;
+        if (fclose(out) && !err)
+            err = -errno;
     }
     json_object_put(origin);
     return err || goal_check(part, parts) ? err : 1;
@@ -238,8 +250,15 @@ static int recorders_write(const struct daemon *daemon, struct daemon_calls *cal
 
 void daemon_calls_write(struct daemon *daemon)
 {
-    int err = daemon->calls ? recorders_write(daemon, daemon->calls) : 0;
+    const char *option = traces(daemon) ? "--goal" : "--compute";
+    int err = 0;
 
+    if (daemon->calls) {
+        err = recorders_write(daemon, daemon->calls);
+    } else if (traces(daemon) || daemon->config->fabric->compute.mode == EMU_COMPUTE_RECORD) {
+        print_message("%s: no process has attached, so the file is not written", option);
+        err = 1;
+    }
     if (!err)
         return;
     if (err < 0)

@@ -251,9 +251,9 @@ static void totals_add_calls(struct fabric_totals *to, const struct emu_simtime 
 {
     uint64_t finished_ns = emu_count_read(&sim->finished_ps) / 1000;
 
-#define CALLS(class, name)                                  \
-    to->calls_##name += emu_count_read(&sim->calls[class]); \
-    to->waited_##name##_ns += emu_count_read(&sim->waited_ps[class]) / 1000
+#define CALLS(class, name)                                          \
+    emu_sum(&to->calls_##name, emu_count_read(&sim->calls[class])); \
+    emu_sum(&to->waited_##name##_ns, emu_count_read(&sim->waited_ps[class]) / 1000)
     CALLS(EMU_CALLS_MESSAGE, message);
     CALLS(EMU_CALLS_COLLECTIVE, collective);
     CALLS(EMU_CALLS_ONE_SIDED, one_sided);

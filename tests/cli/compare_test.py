@@ -149,6 +149,7 @@ class OptionsTest(CompareTest):
                 (("--variant", "x: word", "--", "true"), "a name, ': ' and options"),
                 (("--variant", "x: --seed 1 word", "--", "true"), "'word' that is no option"),
                 (("--variant", "x: --seed 1 -- word", "--", "true"), "'word' that is no option"),
+                (("--variant", "x: --", "--", "true"), "'--' that is no option"),
                 (("--variant", "x: --clock raw", "--", "true"), "have --clock virtual"),
                 (("--variant", "x: --compute cpu", "--", "true"), "the --compute of fabemu"),
                 (("--variant", "x: --report y", "--", "true"), "no option '--report'"),
@@ -161,11 +162,33 @@ class OptionsTest(CompareTest):
                 self.assertEqual(done.stderr.count("\n"), 1)
                 self.assertEqual(done.stdout, "")
 
+    def test_help_of_a_variant(self):
+        done = self.fabemu("compare", "--variant", "x: --help", "--", "true")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("The options of --variant", done.stdout)
+        self.assertIn("a variant has no --help", done.stderr)
+
     def test_files_that_cannot_be_written(self):
         for option in ("--csv", "--json", "--plot", "--out"):
             done = self.fabemu("compare", option, "/proc/none/x", "--", "true")
             self.assertEqual(done.returncode, 1)
             self.assertRegex(done.stderr, rf"/proc/none/x.*choose another {option}")
+
+    def test_a_folder_with_files_is_refused(self):
+        with open(self.file("old"), "w", encoding="utf-8"):
+            pass
+        done = self.fabemu("compare", "--out", self.dir, "--", "true")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("Directory not empty; choose another --out", done.stderr)
+
+    def test_a_program_without_the_network(self):
+        """Its name and its last line may have control characters."""
+        done = self.fabemu("compare", "--json", "-", "--topo", "kary:2,2", "--variant",
+                           "a\x1b[31m: --seed 2", "--", "true")
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stdout.count("no process has used the fabric"), 4)
+        self.assertIn("a?[31m", done.stdout)
+        self.assertNotIn("\x1b[31m", done.stdout)
 
     def test_a_signal_ends_the_run(self):
         self.env["TMPDIR"] = self.dir

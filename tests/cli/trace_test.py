@@ -72,6 +72,16 @@ class TraceTest(FabemuCase):
         self.assertNotEqual(run.returncode, 0)
         self.assertRegex(err, r"--goal: the process of node \d did not end well")
 
+    def test_without_processes_an_old_file_is_not_taken_for_a_new_one(self):
+        path = os.path.join(self.dir, "old")
+        for option in (("--goal", path), ("--compute", f"record:{path}")):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("old")
+            done = self.fabemu("run", "--clock", "virtual", *option, "--", "true")
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn(f"{option[0]}: no process has attached, so the file is not written",
+                          done.stderr)
+
     def test_a_network_without_the_component(self):
         """Time also begins if the first call is a send that has no request."""
         self.same(2, "mpi_ring")

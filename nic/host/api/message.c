@@ -502,6 +502,8 @@ int fabemu_recv_multi(struct fabemu_queue *queue, struct fabemu_source from, uin
 
     if (!err && req->after)
         err = nic_fail(-EINVAL, "a receive of several messages cannot be armed");
+    if (!err && fab->sim.trace)
+        err = nic_fail(-EOPNOTSUPP, "--goal cannot record a receive of several messages");
     if (err)
         return err;
     if (!multi->min_bytes || multi->min_bytes > multi->bytes)

@@ -106,10 +106,12 @@ int nic_post(struct fabemu *fab, struct nic_post *post, const struct emu_call *c
         nic_event_arm(fab, nic_event_of(req->after), post);
     else
         err = post->begin(fab, post);
-    if (err)
+    if (err) {
         __atomic_store_n(&req->status, err, __ATOMIC_RELAXED);
-    else
+        nic_trace_begin(fab, NULL);
+    } else {
         nic_trace_posted(fab, call);
+    }
     nic_unlock(fab);
     nic_call_end(fab, call, !err);
     return err;

@@ -66,7 +66,8 @@ static uint32_t fold(uint64_t tag)
 /* Write the calc before the next post, or at the end. @idle_ps: part of the time to leave out. */
 static void put_calc(struct fabemu *fab, struct nic_trace *trace, uint64_t idle_ps)
 {
-    uint64_t now_ps = nic_local_ps(fab), ps = now_ps - trace->last_ps;
+    uint64_t now_ps = nic_local_ps(fab);
+    uint64_t ps = now_ps > trace->last_ps ? now_ps - trace->last_ps : 0;
 
     idle_ps = idle_ps > trace->spare_ps ? idle_ps : trace->spare_ps;
     line(trace, "c%u: calc %llu\n", trace->posts,

@@ -13,6 +13,13 @@
 #include "apps/daemon/daemon.h"
 #include "apps/fabric/fabric.h"
 
+/*
+ * Clock real: programs were "on time" if they lost at most 1/REPORT_ON_TIME_SHARE of the time, and
+ * if the fabric's real-time factor was at least REPORT_ON_TIME_FACTOR.
+ */
+#define REPORT_ON_TIME_SHARE  100
+#define REPORT_ON_TIME_FACTOR 0.99
+
 /** report_network - add "topo", "profile" and, if the network comes from a file, "up" to @all. */
 void report_network(struct json_object *all, const struct fabric_config *config);
 

@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* report_print.c - print the run report, which report.c builds, as text or JSON. */
+#include "apps/daemon/report.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "apps/base/amount.h"
+#include "apps/base/message.h"
+#include "apps/base/output.h"
+#include "apps/control/conn.h"
+#include "apps/fabric/origin.h"
+#include "apps/telemetry/view.h"
+#include "apps/timeline/timeline.h"
+#include "nic/fabemu.h"
+#include "nic/provider.h"
+
+static struct json_object *member(struct json_object *object, const char *name)
+{
+    return json_object_object_get(object, name); /* NULL if @object is NULL */
+}
+
+static long long number(struct json_object *object, const char *name)
+{
+    return (long long)json_object_get_int64(member(object, name));
+}
+
+static struct amount counted(struct json_object *object, const char *name)
+{
+    return amount_count((uint64_t)json_object_get_int64(member(object, name)));
+}
+
+struct counted_noun {
+    char text[64];
+};
+
+/* Return a count with its noun: "1 hop", "2 hops". @one: the singular of a regular noun. */
+static struct counted_noun counted_of(struct json_object *object, const char *name, const char *one)
+{
+    uint64_t count = (uint64_t)json_object_get_int64(member(object, name));
+    struct counted_noun ret;
+
+    snprintf(ret.text, sizeof ret.text, "%.30s %.30s%s", amount_count(count).text, one,
+             plural_s(count));
+    return ret;
+}
+
+static double real(struct json_object *object, const char *name)
+{
+    return json_object_get_double(member(object, name));
+}
+
+static const char *text(struct json_object *object, const char *name)
+{
+    const char *got = json_object_get_string(member(object, name));
+    return got ? got : "";
+}
+
+static struct duration lasted(struct json_object *object, const char *name_ns)
+{
+    return duration_of_ns(real(object, name_ns));
+}
+
+static void print_collective(FILE *out, const char *name, struct json_object *one)
+{
+    fprintf(out, "    %-14s%9s %12s %12s", name, counted(one, "in_switch").text,
+            counted(one, "in_adapter").text, counted(one, "elsewhere").text);
+    struct json_object *why = member(one, "why");
+    const char *before = "   (";
+    if (json_object_is_type(why, json_type_object)) {
+        json_object_object_foreach(why, reason, count)
+        {
+            fprintf(out, "%s%s %lld", before, reason, (long long)json_object_get_int64(count));
+            before = ", ";
+        }
+        fputs(*before == ',' ? ")" : "", out);
+    }
+    if (number(one, "in_switch") || number(one, "in_adapter"))
+        fprintf(out, "   by %s", text(one, "mechanism"));
+    fputc('\n', out);
+}
+
+struct report_profile report_profile(struct json_object *report)
+{
+    struct json_object *set = member(report, "profile_set");
+    size_t count = emu_json_count(set);
+    struct report_profile ret;
+    bool own = strcmp(text(report, "profile_from"), "network") == 0;
+
+    int bytes = snprintf(ret.text, sizeof ret.text, "%s%s", text(report, "profile"),
+                         own ? " (the network's own)" : "");
+    for (size_t i = 0; i < count && bytes < (int)sizeof ret.text; i++)
+        bytes += snprintf(ret.text + bytes, sizeof ret.text - (size_t)bytes, "%s%s",
+                          i ? ", " : " with ", json_object_get_string(emu_json_at(set, i)));
+    return ret;
+}
+
+/* Print how computing counted in simulated time. @compute: NULL on other clocks. */
+static void print_compute(FILE *out, struct json_object *compute)
+{
+    if (strcmp(text(compute, "mode"), "none") == 0 || !compute)
+        return;
+    fprintf(out, "\n  computing    %s: %s in all processes, between %s calls",
+            text(compute, "mode"), lasted(compute, "computed_ns").text,
+            counted(compute, "calls").text);
+    if (number(compute, "differing"))
+        fprintf(out, ", NOT REPLAYED: %lld made other calls than those of the recording",
+                number(compute, "differing"));
+}
+
+static void print_sleeps(FILE *out, struct json_object *clock)
+{
+    struct json_object *outside = member(clock, "outside");
+
+    if (!number(clock, "outside_ns"))
+        return;
+    fprintf(out, ", not exact: processes slept outside the fabric for %s",
+            lasted(clock, "outside_ns").text);
+    if (member(outside, "rank"))
+        fprintf(out, ", most of all rank %lld, for %s", number(outside, "rank"),
+                lasted(outside, "longest_ns").text);
+    else if (outside)
+        fprintf(out, ", most of all the process of node %lld, for %s", number(outside, "node"),
+                lasted(outside, "longest_ns").text);
+}
+
+static void print_fabric(FILE *out, struct json_object *report)
+{
+    struct json_object *clock = member(report, "clock");
+    struct json_object *processes = member(report, "processes");
+    long long threads = number(report, "threads");
+    long long switches = number(report, "switches");
+
+    fprintf(out, "  fabric       %s: %lld nodes, %lld switch%s, profile %s, %lld thread%s\n",
+            text(report, "topo"), number(report, "nodes"), switches, plural_es(switches),
+            report_profile(report).text, threads, plural_s(threads));
+    fprintf(out, "  clock        %s", text(clock, "mode"));
+    if (strcmp(text(clock, "mode"), "real") == 0)
+        fprintf(out, ": real-time factor %.3f, worst lag %s", real(clock, "real_time_factor"),
+                lasted(clock, "worst_lag_ns").text);
+    if (member(clock, "simulated_ns"))
+        fprintf(out, ": %s simulated, finished after %s, digest %s",
+                lasted(clock, "simulated_ns").text, lasted(clock, "finished_ns").text,
+                text(report, "digest"));
+    if (number(clock, "late_posts"))
+        fprintf(out, ", not exact: %s posted too late for their time",
+                counted_of(clock, "late_posts", "segment").text);
+    print_sleeps(out, clock);
+    print_compute(out, member(clock, "compute"));
+    fprintf(out, "\n  processes    %lld attached, %lld at the same time",
+            number(processes, "attached"), number(processes, "peak"));
+    if (number(processes, "refused"))
+        fprintf(out, ", %lld attempt%s to attach failed", number(processes, "refused"),
+                plural_s(number(processes, "refused")));
+    if (number(processes, "cut_off"))
+        fprintf(out, ", %lld cut off: did not take their segments", number(processes, "cut_off"));
+    if (number(processes, "goodbyes_late"))
+        fprintf(out, ", %s not complete in time",
+                counted_of(processes, "goodbyes_late", "disconnect").text);
+    fputc('\n', out);
+}
+
+/* Print whether programs measured the network's times, and the largest possible error. */
+static void print_programs(FILE *out, struct json_object *programs, double factor)
+{
+    struct json_object *longest = member(programs, "longest");
+    struct json_object *verdict = member(programs, "on_time");
+    double attached_ns = real(programs, "attached_ns"), late_ns = real(programs, "late_most_ns");
+    bool late = verdict && !json_object_get_boolean(verdict);
+    long long unseen = number(programs, "unseen");
+    char node[TOPO_SHOWN_BYTES];
+
+    if (!(attached_ns > 0))
+        return;
+    fprintf(out, "  programs     %s: up to %s of %s (%.1f %%) lost waiting for cores\n",
+            late      ? "NOT on time"
+            : verdict ? "on time"
+                      : "on time, as far as is known",
+            duration_of_ns(late_ns).text, duration_of_ns(attached_ns).text,
+            100 * late_ns / attached_ns);
+    if (late)
+        fputs("               what they measured may be this host's speed, not the network's\n",
+              out);
+    if (late && longest)
+        fprintf(out,
+                "               the threads of %s waited longest, %s together (%s, pid %lld)\n",
+                json_show_node(longest, node), lasted(longest, "waited_ns").text,
+                text(longest, "command"), number(longest, "pid"));
+    if (number(programs, "hostif_full_ns"))
+        fprintf(out, "               segments waited %s for space in receive rings of processes\n",
+                lasted(programs, "hostif_full_ns").text);
+    if (factor < REPORT_ON_TIME_FACTOR)
+        fputs("               the fabric itself was late: see the real-time factor\n", out);
+    if (unseen)
+        fprintf(
+            out,
+            "               the waits of %lld process%s are unknown: not visible from this host\n",
+            unseen, plural_es(unseen));
+}
+
+static void print_provider(FILE *out, const char *name)
+{
+    if (*name && strcmp(name, PROVIDER_NAME) != 0)
+        fprintf(out, "  provider     libfabric programs see the provider '%s', which is fabemu\n",
+                name);
+}
+
+static void print_outside(FILE *out, struct json_object *one)
+{
+    if (one)
+        fprintf(
+            out,
+            "  outside      MPI messages of %lld process%s do not pass through the fabric: %s\n",
+            number(one, "processes"), plural_es(number(one, "processes")), text(one, "why"));
+}
+
+static void print_refusals(FILE *out, struct json_object *list)
+{
+    for (size_t i = 0; i < emu_json_count(list); i++) {
+        struct json_object *one = emu_json_at(list, i);
+        int64_t rank = emu_json_number(one, "rank", -1);
+        long long more = number(one, "processes") - 1;
+
+        fprintf(out, "  %s fi_getinfo() of ", i ? "            " : "refused     ");
+        if (rank >= 0)
+            fprintf(out, "rank %lld, ", (long long)rank);
+        fprintf(out, "pid %lld (%s)", number(one, "pid"), text(one, "command"));
+        if (more > 0)
+            fprintf(out, " and %lld more process%s", more, plural_es(more));
+        fprintf(out, ": the provider does not support the %s\n", text(one, "what"));
+    }
+}
+
+static void print_deaths(FILE *out, struct json_object *report)
+{
+    struct json_object *died = member(report, "died");
+    size_t count = emu_json_count(died);
+
+    for (size_t i = 0; i < count && i < 4; i++) {
+        struct json_object *one = emu_json_at(died, i);
+        char node[TOPO_SHOWN_BYTES];
+        fprintf(out, "  %s %s (pid %lld, %s): %s\n", i ? "            " : "died        ",
+                json_show_node(one, node), number(one, "pid"), text(one, "command"),
+                text(one, "how"));
+    }
+    if (count > 4)
+        fprintf(out, "               and %zu more\n", count - 4);
+}
+
+static void print_transport(FILE *out, struct json_object *transport)
+{
+    if (!transport)
+        return;
+    fprintf(out, "\n  packets      %s sent, %s sent again (%s refused, %s without a reply)",
+            counted(transport, "packets").text, counted(transport, "retransmissions").text,
+            counted(transport, "nacks").text, counted(transport, "timeouts").text);
+    if (number(transport, "lost"))
+        fprintf(out, ", %s given up", counted_of(transport, "lost", "segment").text);
+    if (number(transport, "refused"))
+        fprintf(out, ", %s refused", counted_of(transport, "refused", "segment").text);
+    if (number(transport, "conditionals"))
+        fprintf(out,
+                "\n  conditionals %s sent, %s answered false: some members had not entered yet",
+                counted(transport, "conditionals").text, counted(transport, "unequal").text);
+}
+
+static void print_link_retry(FILE *out, struct json_object *retry)
+{
+    if (!retry)
+        return;
+    fprintf(out, "\n  link retry   %s sent again (%s, %s without an answer)",
+            counted_of(retry, "again", "segment").text, counted_of(retry, "asked", "request").text,
+            counted(retry, "timeouts").text);
+    if (number(retry, "lost"))
+        fprintf(out, ", %lld lost", number(retry, "lost"));
+}
+
+/* Print the failed combine units, and the groups and pairs that lost segments for good. */
+static void print_losses(FILE *out, struct json_object *drops)
+{
+    if (number(drops, "units_out"))
+        fprintf(out, "  units        %s taken out of service, %lld back in service; %s moved\n",
+                counted_of(drops, "units_out", "combine unit").text, number(drops, "units_back"),
+                counted_of(drops, "groups_moved", "group").text);
+    if (number(drops, "groups_failed") || number(drops, "pairs_reported"))
+        fprintf(out, "  lost         %s failed, %s of processes lost segments; %s, %s\n",
+                counted_of(drops, "groups_failed", "group").text,
+                counted_of(drops, "pairs_reported", "pair").text,
+                counted_of(drops, "states_damaged", "parity error").text,
+                counted_of(drops, "overruns", "overrun").text);
+}
+
+/*
+ * Return whether the fault took links down, while all pairs of nodes still had another route. It
+ * does not matter whether traffic has used these routes.
+ */
+static bool routes_changed(struct json_object *fault, struct json_object *links)
+{
+    return strstr(text(fault, "hits_are"), "in transit") && number(links, "new_tables") &&
+           !number(links, "partitioned");
+}
+
+static void print_faults(FILE *out, struct json_object *report)
+{
+    struct json_object *faults = member(report, "faults"), *links = member(report, "links");
+
+    for (size_t i = 0; i < emu_json_count(faults); i++) {
+        struct json_object *fault = emu_json_at(faults, i);
+
+        fprintf(out, "  fault %-6lld %s: %s", number(fault, "fault"),
+                json_object_get_string(member(fault, "text")),
+                number(fault, "times") ? "" : "did not begin");
+        if (number(fault, "times"))
+            fprintf(out, "%lld time%s, %s: %lld%s", number(fault, "times"),
+                    plural_s(number(fault, "times")), text(fault, "hits_are"),
+                    number(fault, "hits"),
+                    routes_changed(fault, links) ? "; routes were changed" : "");
+        fputc('\n', out);
+    }
+    struct json_object *past = member(report, "past_faults");
+    if (number(past, "faults"))
+        fprintf(out, "  faults       %lld more that ended: %s, %s\n", number(past, "faults"),
+                counted_of(past, "times", "time").text, counted_of(past, "hits", "hit").text);
+    print_losses(out, member(report, "unrecoverable"));
+    if (!links)
+        return;
+    fprintf(out, "  links        %lld lost, %lld up again, %lld taken out, %lld out now\n",
+            number(links, "lost"), number(links, "up_again"), number(links, "taken_out"),
+            number(links, "out_now"));
+    if (number(links, "new_tables"))
+        fprintf(out, "  tables       new %lld time%s, %s after a change on average, %s at most\n",
+                number(links, "new_tables"), plural_s(number(links, "new_tables")),
+                duration_of_ns((double)number(links, "recovery_mean_ns")).text,
+                duration_of_ns((double)number(links, "recovery_longest_ns")).text);
+    if (number(links, "trees_moved") || number(links, "rerouted"))
+        fprintf(out, "  moved        trees: %s; segments rerouted around links that were out: %s\n",
+                counted(links, "trees_moved").text, counted(links, "rerouted").text);
+}
+
+static void print_host(FILE *out, struct json_object *host)
+{
+    struct json_object *links = member(host, "links");
+
+    fprintf(out, "  host %-7s %s, ", text(host, "host"), text(host, "state"));
+    if (number(host, "attached")) /* at the end of a run no process is attached */
+        fprintf(out, "%lld of ", number(host, "attached"));
+    fprintf(out, "%s%s\n", counted_of(host, "nodes", "node").text,
+            number(host, "attached") ? " attached" : "");
+    fprintf(out, "               %s, %s, %s\n",
+            counted_of(member(host, "segments"), "hops", "hop").text,
+            counted_of(member(host, "combined"), "contributions", "contribution").text,
+            counted_of(member(host, "combined"), "results", "result").text);
+    for (size_t i = 0; i < emu_json_count(links); i++) {
+        struct json_object *link = emu_json_at(links, i);
+
+        fprintf(out,
+                "               to %s: %s, %s sent in %s, %lld again; %lld dropped, round trip %s",
+                text(link, "host"), counted_of(link, "cables", "cable").text,
+                counted_of(link, "segments_sent", "segment").text,
+                counted_of(link, "frames_sent", "frame").text, number(link, "sent_again"),
+                number(link, "dropped"), lasted(link, "round_trip_ns").text);
+        if (number(link, "clock_error_ns"))
+            fprintf(out, ", clock offset known to within %s", lasted(link, "clock_error_ns").text);
+        fputc('\n', out);
+    }
+}
+
+/* Print the violated invariants that the check at the end of a run has found. */
+static void print_check(FILE *out, struct json_object *check)
+{
+    struct json_object *wrong = check ? member(check, "wrong") : NULL;
+    size_t count = emu_json_count(wrong);
+
+    for (size_t i = 0; i < count; i++)
+        fprintf(out, "  %s %s\n", i ? "            " : "NOT RIGHT   ",
+                json_object_get_string(emu_json_at(wrong, i)));
+}
+
+/* Print the counters of an object in a line like "5 sent, 3 delivered, 9 hops". */
+static void print_counts(FILE *out, const char *title, struct json_object *counts)
+{
+    const char *before = title;
+
+    if (json_object_is_type(counts, json_type_object)) {
+        json_object_object_foreach(counts, name, count)
+        {
+            size_t length = strlen(name);
+
+            if (json_object_get_int64(count) == 1 && name[length - 1] == 's') /* "1 hop" */
+                length--;
+            fprintf(out, "%s%s %.*s", before, counted(counts, name).text, (int)length, name);
+            before = ", ";
+        }
+    }
+    fputc('\n', out);
+}
+
+static void print_drops(FILE *out, struct json_object *report)
+{
+    static const struct {
+        const char *name, *text;
+    } why[] = {
+#define DROP(name, text) {#name, text},
+#include "apps/fabric/counters.def"
+    };
+    struct json_object *drops = member(report, "drops");
+
+    fprintf(out, "  dropped      %s", counted(report, "dropped").text);
+    if (!number(report, "dropped"))
+        return;
+    for (size_t i = 0; i < sizeof why / sizeof why[0]; i++)
+        fprintf(out, "%s%s %lld", i ? ", " : " (", why[i].text, number(drops, why[i].name));
+    fputc(')', out);
+}
+
+void report_print(FILE *out, struct json_object *report)
+{
+    struct json_object *hosts = member(report, "hosts");
+
+    fputs("fabemu: report\n", out);
+    origin_print(out, member(report, "origin"), "  origin       ", "               ");
+    if (member(report, "exit_status"))
+        fprintf(out, "  command      exit status %lld after %s\n", number(report, "exit_status"),
+                duration_of_ns(real(report, "wall_s") * 1e9).text);
+    print_fabric(out, report);
+    if (number(report, "standstill_ns"))
+        fprintf(out, "  standstill   nothing moved for %s\n", lasted(report, "standstill_ns").text);
+    if (member(report, "programs"))
+        print_programs(out, member(report, "programs"),
+                       real(member(report, "clock"), "real_time_factor"));
+    print_counts(out, "  segments     ", member(report, "segments"));
+    fprintf(out, "  stalls       %s for lack of a credit\n", counted(report, "credit_stalls").text);
+    print_drops(out, report);
+    print_transport(out, member(report, "transport"));
+    print_link_retry(out, member(report, "link_retry"));
+    print_counts(out, "\n  combining    ", member(report, "combined"));
+    fprintf(out, "  collectives   in switches  in adapters    elsewhere\n");
+    for (int coll = 0; coll < FABEMU_COLLS; coll++) {
+        struct json_object *one =
+            member(member(report, "collectives"), telemetry_collectives[coll]);
+
+        if (coll <= FABEMU_COLL_ALLREDUCE || number(one, "in_switch") ||
+            number(one, "in_adapter") || number(one, "elsewhere"))
+            print_collective(out, telemetry_collectives[coll], one);
+    }
+    comm_print(out, member(report, "communication"));
+    print_provider(out, text(report, "provider"));
+    print_outside(out, member(report, "outside"));
+    print_refusals(out, member(report, "refusals"));
+    timeline_print(out, member(report, "timeline"));
+    print_faults(out, report);
+    for (size_t i = 0; i < emu_json_count(hosts); i++)
+        print_host(out, emu_json_at(hosts, i));
+    print_deaths(out, report);
+    print_check(out, member(report, "check"));
+}
+
+int report_write(int fd, const char *path, struct json_object *report)
+{
+    const char *text = json_object_to_json_string_ext(report, JSON_C_TO_STRING_PRETTY |
+                                                                  JSON_C_TO_STRING_SPACED |
+                                                                  JSON_C_TO_STRING_NOSLASHESCAPE);
+
+    int err = output_begin(fd);
+
+    if (!err && dprintf(fd, "%s\n", text) < 0)
+        err = -errno;
+    if (!err || err == -EPIPE) /* it is not an error if the reader of a pipe closes it */
+        return 0;
+    print_message("cannot write the report to %s: %s", path, strerror(-err));
+    return err;
+}

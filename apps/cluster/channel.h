@@ -19,7 +19,7 @@
 /*
  * Let @epoll report @what when @conn is readable, if @reads is set, and when @conn is writable, if
  * output is queued. If neither is so, @epoll reports nothing, not even the end of the connection.
- * @had: the events that were requested before (at first 0); set to those that are requested now.
+ * @had: the events that the last call requested, at first 0. Updated.
  */
 static inline void hosts_listen_for(int epoll, struct conn *conn, bool reads, uint32_t *had,
                                     void *what)
@@ -45,9 +45,8 @@ static inline void hosts_listen(int epoll, struct conn *conn, uint32_t *had, voi
 /*
  * A message of a process is queued on the control channel only if at most HOSTS_BACKLOG bytes are
  * already queued there. The rest of the buffer (CONN_OUT_MAX) is reserved for calls. Therefore a
- * process that sends faster than the other host reads has to wait, but calls do not wait. A process
- * that does not read its replies can send no more requests when HOSTS_ASKED_MOST of them are in
- * flight.
+ * process that sends faster than the other host reads has to wait, but calls do not wait. While
+ * HOSTS_ASKED_MOST requests of a process wait for their replies, the next ones are not read.
  */
 #define HOSTS_BACKLOG    ((size_t)512 << 10)
 #define HOSTS_ASKED_MOST 16u

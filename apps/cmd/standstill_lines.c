@@ -491,7 +491,7 @@ static void print_absent(const struct printing *to)
     }
 }
 
-/* Print which processes are in MPI_Finalize, because others may wait for them in vain. */
+/* Print the processes in MPI_Finalize: they send no more messages, for which others may wait. */
 static void print_finalizing(const struct printing *to)
 {
     struct json_object *nodes = json_object_new_array();

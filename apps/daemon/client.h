@@ -323,9 +323,8 @@ void daemon_reap(struct daemon *daemon);
 /* --- request.c -------------------------------------------------------------------------- */
 
 /**
- * daemon_request - handle one request of @client. If the reply needs data of other hosts, the
- * request waits for a query, and no more requests of the client are read until the query is
- * complete.
+ * daemon_request - handle one request of @client. If the reply needs data of other hosts, start a
+ * query of these hosts. The daemon reads the client's next request after the query.
  */
 void daemon_request(struct daemon *daemon, struct client *client, struct json_object *request);
 

@@ -586,9 +586,9 @@ static bool group_matches(const struct daemon_group *group, const uint32_t *node
 }
 
 /*
- * Find the oldest group with this @key and these @nodes to which @client is invited, or of which
- * @client is owed the error. Returns the entry of @client among the members; NULL: there is no such
- * group. *ret: the group.
+ * Find the oldest group with this @key and these @nodes that is an answer for @client: a group that
+ * has invited the client, or an error that it has not got yet. Returns the client's entry among the
+ * members; NULL: there is no such group. *ret: the group.
  */
 static struct member *find_answer(struct daemon *daemon, const struct client *client,
                                   const uint32_t *nodes, uint32_t count,

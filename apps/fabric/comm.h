@@ -24,11 +24,8 @@
 /* Sums over the collectives that were sampled at random and reported by all of their members. */
 struct fabric_comm_sum {
     uint64_t calls; /* sampled calls, one for each member of a collective */
-    /*
-     * estimated number of all calls, of which the sampled ones are a part; the next two sums are
-     * over all calls
-     */
-    double weight;
+    double weight;  /* estimated number of all calls, sampled or not */
+    /* the next two sums are estimates for all these calls */
     /* from a member's call until the last of the members that it waits for arrived */
     double wait_ns;
     double network_ns;                      /* from that arrival until the member's call returned */

@@ -143,7 +143,7 @@ static void group_fails(struct fabric *fabric, struct fabric_group *group,
 
 /* --- segments that overran a buffer --------------------------------------------------- */
 
-/* A direction of a cable, at the receiving end of which segments overran the buffer. */
+/* One direction of a cable. At its receiving end, segments overran the buffer. */
 struct overrun {
     struct fabric *fabric;
     uint32_t cable;

@@ -105,6 +105,29 @@ static bool is_there(const struct output *output)
            is_same(&ours, &there);
 }
 
+FILE *output_stream(int fd)
+{
+    int err = output_begin(fd), copy;
+    FILE *stream;
+
+    if (err) {
+        errno = -err;
+        return NULL;
+    }
+    copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    stream = copy < 0 ? NULL : fdopen(copy, "w");
+    if (!stream && copy >= 0)
+        close(copy);
+    return stream;
+}
+
+int output_close(FILE *stream)
+{
+    int err = ferror(stream) ? -EIO : 0;
+
+    return fclose(stream) && !err ? -errno : err;
+}
+
 void output_end(struct output *output, bool refused)
 {
     if (output->fd < 0)

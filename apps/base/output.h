@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 struct output {
     const char *path; /* borrowed */
@@ -39,6 +40,14 @@ const char *output_why(int err);
  * or standard output, which the user's program writes, too. Errors: those of ftruncate().
  */
 int output_begin(int fd);
+
+/**
+ * output_stream - truncate the file (output_begin()), and return a stream that writes to it. NULL:
+ * errno says why. output_close() - close the stream, but not @fd. Errors: those of write() and
+ * close(), negative; -EIO, an earlier write failed.
+ */
+FILE *output_stream(int fd);
+int output_close(FILE *stream);
 
 /**
  * output_end - close the file if it is open. @refused: the command did not begin, so remove the

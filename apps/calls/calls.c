@@ -123,26 +123,9 @@ void calls_release(struct calls_file *file)
 
 /* --- writing -------------------------------------------------------------------------- */
 
-static int write_all(int fd, const void *data, size_t bytes)
-{
-    const char *at = data;
-
-    while (bytes) {
-        ssize_t put = write(fd, at, bytes);
-
-        if (put < 0 && errno != EINTR)
-            return -errno;
-        at += put > 0 ? put : 0;
-        bytes -= put > 0 ? (size_t)put : 0;
-    }
-    return 0;
-}
-
-int calls_write(int fd, struct json_object *origin, const struct calls_part *part, size_t parts)
+void calls_write(FILE *out, struct json_object *origin, const struct calls_part *part, size_t parts)
 {
     struct json_object *head = json_object_new_object(), *list = json_object_new_array();
-    const char *text;
-    int err;
 
     json_add_number(head, "calls", FORMAT);
     json_object_object_add(head, "origin", origin);
@@ -158,13 +141,10 @@ int calls_write(int fd, struct json_object *origin, const struct calls_part *par
         json_object_object_add(one, "ended", json_object_new_boolean(ended));
         json_object_array_add(list, one);
     }
-    text = json_object_to_json_string_ext(head,
-                                          JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
-    err = write_all(fd, text, strlen(text));
-    if (!err)
-        err = write_all(fd, "\n", 1);
-    for (size_t i = 0; i < parts && !err; i++)
-        err = write_all(fd, part[i].data, part[i].bytes);
+    fprintf(out, "%s\n",
+            json_object_to_json_string_ext(head, JSON_C_TO_STRING_PLAIN |
+                                                     JSON_C_TO_STRING_NOSLASHESCAPE));
+    for (size_t i = 0; i < parts; i++)
+        fwrite(part[i].data, 1, part[i].bytes, out);
     json_object_put(head);
-    return err;
 }

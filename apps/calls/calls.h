@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 struct json_object;
 
@@ -43,7 +44,8 @@ bool calls_check(const uint8_t *data, size_t bytes, uint64_t *calls);
 int calls_read(struct calls_file *ret, const char *path, char *error, size_t error_bytes);
 void calls_release(struct calls_file *file);
 
-/** calls_write - write a file. Takes @origin. @part: @parts processes. Errors: those of write(). */
-int calls_write(int fd, struct json_object *origin, const struct calls_part *part, size_t parts);
+/** calls_write - write a file. Takes @origin. @part: @parts processes. */
+void calls_write(FILE *out, struct json_object *origin, const struct calls_part *part,
+                 size_t parts);
 
 #endif

@@ -511,21 +511,20 @@ static int file_open(struct file *file)
 
 static int file_print(struct file *file, const struct compare_table *table)
 {
-    int fd = file->output.fd < 0 ? -1 : fcntl(file->output.fd, F_DUPFD_CLOEXEC, 0), err;
-    FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
+    FILE *out;
+    int err;
 
     if (!file->path)
         return 0;
-    err = out ? -output_begin(fd) : errno;
-    if (out)
+    out = output_stream(file->output.fd);
+    err = out ? 0 : -errno;
+    if (out) {
         file->print(out, table);
-    if (out && ferror(out) && !err)
-        err = EIO;
-    if (out && fclose(out) && !err)
-        err = errno;
-    if (!err || err == EPIPE)
+        err = output_close(out);
+    }
+    if (!err || err == -EPIPE)
         return 0;
-    print_message("cannot write to %s: %s", file->path, strerror(err));
+    print_message("cannot write to %s: %s", file->path, strerror(-err));
     return EXIT_FAILURE;
 }
 

@@ -198,33 +198,36 @@ static bool goal_check(const struct calls_part *part, size_t parts)
     return true;
 }
 
-/*
- * Write the GOAL of all processes. Rank r of the file is node r. Returns 1 if the file is not
- * complete, and a line has said so.
- */
-static int goal_write(const struct daemon *daemon, const struct calls_part *part, size_t parts)
+/* Write the GOAL of all processes. Rank r of the file is node r. */
+static void goal_write(FILE *out, struct json_object *origin, const struct calls_part *part,
+                       size_t parts)
 {
-    struct json_object *origin = origin_json(daemon->config->fabric);
-    int fd = fcntl(daemon->config->calls_fd, F_DUPFD_CLOEXEC, 0);
-    FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
-    int err = out ? 0 : -errno;
-
-    if (out) {
-        origin_print(out, origin, "// ", "// ");
-        fprintf(out, "num_ranks %lld\n", (long long)part[parts - 1].rank + 1);
-        for (size_t i = 0; i < parts; i++) {
-            fprintf(out, "rank %lld {\n", (long long)part[i].rank);
-            fwrite(part[i].data, 1, part[i].bytes, out);
-            fputs("}\n", out);
-        }
-        err = ferror(out) ? -EIO : 0;
-        if (fclose(out) && !err)
-            err = -errno;
-    }
+    origin_print(out, origin, "// ", "// ");
     json_object_put(origin);
-    return err || goal_check(part, parts) ? err : 1;
+    fprintf(out, "num_ranks %lld\n", (long long)part[parts - 1].rank + 1);
+    for (size_t i = 0; i < parts; i++) {
+        fprintf(out, "rank %lld {\n", (long long)part[i].rank);
+        fwrite(part[i].data, 1, part[i].bytes, out);
+        fputs("}\n", out);
+    }
 }
 
+static int parts_write(const struct daemon *daemon, const struct calls_part *part, size_t parts)
+{
+    FILE *out = output_stream(daemon->config->calls_fd);
+    struct json_object *origin;
+
+    if (!out)
+        return -errno;
+    origin = origin_json(daemon->config->fabric);
+    if (traces(daemon))
+        goal_write(out, origin, part, parts);
+    else
+        calls_write(out, origin, part, parts);
+    return output_close(out);
+}
+
+/* Write what all processes have recorded. Returns 1 if a line says that it is not complete. */
 static int recorders_write(const struct daemon *daemon, struct daemon_calls *calls)
 {
     struct calls_part *part = calloc(calls->count, sizeof *part);
@@ -235,12 +238,9 @@ static int recorders_write(const struct daemon *daemon, struct daemon_calls *cal
     for (; mapped < calls->count && !err; mapped++)
         err = recorder_map(&calls->recorder[mapped], &part[mapped]) ? 0 : -errno;
     if (!err)
-        err = output_begin(daemon->config->calls_fd);
-    if (!err && traces(daemon))
-        err = goal_write(daemon, part, calls->count);
-    else if (!err)
-        err = calls_write(daemon->config->calls_fd, origin_json(daemon->config->fabric), part,
-                          calls->count);
+        err = parts_write(daemon, part, calls->count);
+    if (!err && traces(daemon) && !goal_check(part, calls->count))
+        err = 1;
     for (size_t i = 0; i < mapped; i++)
         if (part[i].bytes)
             munmap((void *)(uintptr_t)part[i].data, part[i].bytes);

@@ -31,6 +31,7 @@
 
 #define LISTED_MAX 16  /* values of an option that may be repeated */
 #define WORDS_MAX  160 /* words of a command line of fabemu run, without COMMAND */
+#define WORDS_RUN  5   /* of these, the words that row_run() adds */
 #define WHY_BYTES  sizeof((struct compare_row *)0)->why
 
 struct list {
@@ -200,6 +201,11 @@ static int row_check(const struct compare *compare, const struct compare_row *ro
     struct options options;
     int status;
 
+    if (words.count > WORDS_MAX - WORDS_RUN) {
+        free(variant);
+        return options_usage_error("compare", "--variant '%.80s': it has too many words",
+                                   row->name);
+    }
     memmove(words.word + 1, words.word, (size_t)words.count * sizeof words.word[0]);
     words.word[0] = (char *)(uintptr_t) "compare";
     status = options_parse(&options, &row_command, NULL, words.count + 1, words.word);

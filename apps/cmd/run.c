@@ -562,9 +562,9 @@ static int check_replay(struct json_object *report, int status)
 
     if (!differing && !unused)
         return status;
-    print_message("the program is not that of the recording (--compute): %lld processes made other "
+    print_message("the program is not that of the recording (--compute): %lld process%s made other "
                   "calls, %lld of the recording were missing",
-                  differing, unused);
+                  differing, plural_es(differing), unused);
     return status ? status : EXIT_FAILURE;
 }
 

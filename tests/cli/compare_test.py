@@ -150,6 +150,7 @@ class OptionsTest(CompareTest):
                 (("--variant", "x: --seed 1 word", "--", "true"), "'word' that is no option"),
                 (("--variant", "x: --seed 1 -- word", "--", "true"), "'word' that is no option"),
                 (("--variant", "x: --", "--", "true"), "'--' that is no option"),
+                (("--variant", "x: " + "--seed 1 " * 80, "--", "true"), "too many words"),
                 (("--variant", "x: --clock raw", "--", "true"), "have --clock virtual"),
                 (("--variant", "x: --compute cpu", "--", "true"), "the --compute of fabemu"),
                 (("--variant", "x: --report y", "--", "true"), "no option '--report'"),

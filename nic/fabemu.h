@@ -111,8 +111,8 @@ struct fabemu_req {
        nothing reports a refused record. If the network drops a segment for good, or the peer's
        process dies, other operations with the node end with an error */
     bool unconfirmed;
-    /* collectives: if the program called another collective, which is executed by means of this
-       operation, 1 + its enum fabemu_coll; else 0. Reports on a standstill name that collective */
+    /* collectives that execute a part of another collective, which the program called: 1 + the enum
+       fabemu_coll of that one, which reports on a standstill then name; else 0 */
     uint8_t call;
 
     /* Set by the library; valid once status is no longer FABEMU_PENDING. */
@@ -169,8 +169,8 @@ FABEMU_API void fabemu_ping(struct fabemu *fab, uint32_t node);
 FABEMU_API bool fabemu_node_why(const struct fabemu *fab, uint32_t node, char *text, size_t bytes);
 
 /**
- * fabemu_drops - return how many segments between the process of @node and any other process the
- * network has dropped for good; FABEMU_ANY_NODE: between any two processes. The fabric reports each
+ * fabemu_drops - return how many segments the network has dropped for good between the process of
+ * @node and any other process; FABEMU_ANY_NODE: between any two processes. The fabric reports each
  * such drop to all processes, because a third process may wait for one of the two.
  * fabemu_drop_why - write to @text one line about the last of these drops, which names the cable.
  * Returns false if no drop was reported for the process that is attached to @node, or was attached
@@ -289,8 +289,9 @@ FABEMU_API int fabemu_abort(struct fabemu *fab, struct fabemu_req *req);
  *
  * In the first rounds it spins, then it yields. In later rounds it sometimes sleeps, for at most 50
  * us (plus the host's timer slack) or until a segment arrives. Because the sleep is so short, the
- * caller may also wait for something other than the adapter. If the fabric runs in the caller's
- * session, so that a yield gives it the processor, the first sleep usually comes after 50 us.
+ * caller may also wait for something other than the adapter. If the host has sched_autogroup, a
+ * yield lets only threads of the same session (setsid(2)) run. If the fabric is in the caller's
+ * session, it therefore runs meanwhile, and the first sleep usually comes only after 50 us.
  */
 FABEMU_API void fabemu_idle(const struct fabemu *fab, unsigned rounds);
 
@@ -824,13 +825,13 @@ struct fabemu_stride {
  * Batches and atomics are executed in the order in which they were posted, see fabemu_atomic(). The
  * change of an element, of any type, is atomic only with respect to other atomics that name memory
  * of the same process. In the list, the data of an element of more than FABEMU_RECORD_UNIT bytes
- * must begin at a multiple of the element's size. If it would not, make the record strided: the
- * struct fabemu_stride moves the data. The region needs FABEMU_REMOTE_WRITE or _READ, or for
- * atomics FABEMU_REMOTE_ATOMIC. The region's events count the batch as one write and, if there is a
- * result, as one read. Status: that of the first record that is refused, as for fabemu_atomic().
- * The records before it were executed, and the records after it were not; the result is undefined.
- * -EINVAL, the result has another size; -ENOBUFS, the peer has no memory for the result, and
- * nothing was executed.
+ * must begin at a multiple of the element's size. If it would not, make the record strided: then a
+ * struct fabemu_stride lies before the data, and shifts them to such a multiple. The region needs
+ * FABEMU_REMOTE_WRITE or _READ, or for atomics FABEMU_REMOTE_ATOMIC. The region's events count the
+ * batch as one write and, if there is a result, as one read. Status: that of the first record that
+ * is refused, as for fabemu_atomic(). The records before it were executed, and the records after it
+ * were not; the result is undefined. -EINVAL, the result has another size; -ENOBUFS, the peer has
+ * no memory for the result, and nothing was executed.
  */
 FABEMU_API int fabemu_batchv(struct fabemu *fab, uint32_t node, uint64_t key,
                              const struct fabemu_iov *iov, unsigned iovs,
@@ -988,10 +989,10 @@ FABEMU_API int fabemu_group_join(struct fabemu *fab, uint32_t id, uint32_t membe
  * in the caches.
  * Errors: those of fabemu_group_create(). If the fabric refuses the group, each member gets the
  * same error once, even if its cause has gone in the meantime. -ENOSPC can also mean that only
- * narrow windows are left. A third cause: more than 64 groups of a member were refused or broke,
- * and it has not called this function for them. Such a member can join groups that other members
- * create, but cannot create any. -EPIPE, the group broke before this process joined it. -ENOTCONN,
- * or -ENOMEM in this process: only this member has failed, and the group breaks.
+ * narrow windows are left, or that more than 64 groups with this process as a member were refused
+ * or broke before it called this function for them. Such a process can join groups that other
+ * members create, but cannot create any. -EPIPE, the group broke before this process joined it.
+ * -ENOTCONN, or -ENOMEM in this process: only this member has failed, and the group breaks.
  * Thread: any. Blocks until the fabric's manager has replied.
  */
 FABEMU_API int fabemu_group_open(struct fabemu *fab, const char *key, const uint32_t *nodes,

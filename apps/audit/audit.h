@@ -30,7 +30,7 @@ struct fabric_audit {
     uint32_t cables;
     uint32_t crossing; /* cables between hosts, whose credits cannot be added up */
     uint32_t groups;
-    uint64_t routes;      /* pairs of a switch with nodes and a destination node */
+    uint64_t routes;      /* pairs: a switch that has nodes, and a destination node */
     uint64_t partitioned; /* those of these pairs that have no route, because links are out */
     uint64_t buffers;     /* references to pool buffers */
     uint32_t treeless;    /* groups without a tree, because links are out */

@@ -53,8 +53,8 @@ void bench_row(struct bench *bench, const struct bench_row *row);
 /** bench_end - print the end of the list and free what bench_begin() allocated. */
 void bench_end(struct bench *bench);
 
-/** bench_progress - show on a terminal that benchmark @name, @number of @of, runs. */
-void bench_progress(const struct bench *bench, const char *name, unsigned number, unsigned of);
+/** bench_progress - show on a terminal that @name, benchmark @number of @total, is running. */
+void bench_progress(const struct bench *bench, const char *name, unsigned number, unsigned total);
 
 /** bench_sample - add one sample; samples beyond BENCH_SAMPLES_MAX are dropped. */
 void bench_sample(struct bench_samples *samples, double value);
@@ -74,7 +74,10 @@ void bench_mpi_latency(struct bench *bench, int unused);    /* mpi.c */
 void bench_mpi_bandwidth(struct bench *bench, int unused);  /* mpi.c */
 void bench_mpi_collectives(struct bench *bench, int ranks); /* mpi.c */
 
-/** bench_mpi_missing - return whether a program for the MPI rows is missing. @what: one line. */
+/**
+ * bench_mpi_missing - return whether a program for the MPI rows is missing.
+ * @what: gets a line that names the program and says how to install it
+ */
 bool bench_mpi_missing(char *what, size_t what_bytes);
 
 /* --- loop.c: the bound of hops and of simulated time -------------------------------- */
@@ -96,9 +99,9 @@ double bench_loop_mhops(struct bench_loop *loop, uint64_t run_ns);
 
 /* --- threads.c: the bounds of MPI; negative if there are no threads or no memory ---- */
 
-/** bench_threads_latency_us - measure half a round trip of 8 bytes between two threads. */
+/** bench_threads_latency_us - measure half a round trip of 8 bytes between @ranks = 2 threads. */
 double bench_threads_latency_us(unsigned ranks, uint64_t run_ns);
-/** bench_threads_mb_per_s - measure the bandwidth of messages of 1 MB between two threads. */
+/** bench_threads_mb_per_s - measure the bandwidth of 1 MB messages between @ranks = 2 threads. */
 double bench_threads_mb_per_s(unsigned ranks, uint64_t run_ns);
 /** bench_threads_allreduce_us - measure an all-reduce of 8 bytes between @ranks threads. */
 double bench_threads_allreduce_us(unsigned ranks, uint64_t run_ns);

@@ -234,8 +234,8 @@ void bench_end(struct bench *bench)
     bench->conditions = bench->origin = NULL;
 }
 
-void bench_progress(const struct bench *bench, const char *name, unsigned number, unsigned of)
+void bench_progress(const struct bench *bench, const char *name, unsigned number, unsigned total)
 {
     if (bench->progress)
-        fprintf(stderr, "\r\033[K[%u of %u] %s", number, of, name);
+        fprintf(stderr, "\r\033[K[%u of %u] %s", number, total, name);
 }

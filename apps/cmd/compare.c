@@ -101,9 +101,10 @@ static bool read_compute(void *into, const char *value, const char **right)
 
 static const struct option_row rows[] = {
     {"topo", "SPEC", "a network, as in fabemu run; may be repeated", .read = read_topo},
-    {"profile", "NAME|FILE", "a profile for each network; may be repeated", .read = read_profile},
+    {"profile", "NAME|FILE", "a profile; each network runs with each of them; may be repeated",
+     .read = read_profile},
     {"variant", "'NAME: OPTIONS'",
-     "also the first network with these options of fabemu run; may be repeated",
+     "also run on the first network with these options of fabemu run; may be repeated",
      .read = read_variant},
     {"set", "FIELD=VALUE", "override a field of all profiles; may be repeated", .read = read_set},
     {"seed", "N", "seed of random choices (default 1)", .at = AT(seed)},

@@ -25,7 +25,7 @@
 static const struct options_command fault_command = {
     .name = "fault",
     .operands = "[NAME] [FAULT]",
-    .about = "Inject FAULT into the running fabric NAME (default), for example\n"
+    .about = "Inject FAULT into the running fabric NAME (or \"default\"), for example\n"
              "    fabemu fault mine for=100ms link-down link=3:5\n"
              "or, without FAULT, list the injected faults. --check is a dry run: it reads a\n"
              "schedule and prints each fault in its canonical form with its targets. It gives\n"

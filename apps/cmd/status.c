@@ -32,7 +32,7 @@
 static const struct options_command down_command = {
     .name = "down",
     .operands = "[NAME]",
-    .about = "Stop the fabric NAME (default). Processes that are attached to it end.",
+    .about = "Stop the fabric NAME (or \"default\"). Processes that are attached to it end.",
 };
 
 /*
@@ -127,7 +127,7 @@ static bool read_names(void *into, const char *value, const char **right)
 }
 
 static const struct option_row rows[] = {
-    {"metrics", NULL, "print the counters of NAME (default) in Prometheus' text format",
+    {"metrics", NULL, "print the counters of NAME (or \"default\") in Prometheus' text format",
      .at = offsetof(struct status, metrics)},
     {"names", "SCHEME", "names of metrics: node_exporter (default) or infiniband_exporter",
      .read = read_names},
@@ -285,7 +285,7 @@ int status_main(int argc, char **argv)
 static const struct options_command check_command = {
     .name = "check",
     .operands = "[NAME]",
-    .about = "Check the internal state of the running fabric NAME (default): credits,\n"
+    .about = "Check the internal state of the running fabric NAME (or \"default\"): credits,\n"
              "channels, buffers, routing tables and trees of groups. This takes milliseconds\n"
              "and changes nothing. Exit status: 1 if there are errors, which are printed.",
     .groups = OPTIONS_JSON,
@@ -328,7 +328,7 @@ int check_main(int argc, char **argv)
 static const struct options_command env_command = {
     .name = "env",
     .operands = "[NAME]",
-    .about = "Print the environment in which programs use the fabric NAME (default):\n"
+    .about = "Print the environment in which programs use the fabric NAME (or \"default\"):\n"
              "    eval \"$(fabemu env NAME)\"\n"
              "For a fabric on several hosts, NAME is FABRIC.HOST. Then the environment is\n"
              "valid on all of its hosts.",

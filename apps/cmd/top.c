@@ -71,8 +71,8 @@ static const struct option_row rows[] = {
 static const struct options_command top_command = {
     .name = "top",
     .operands = "[NAME]",
-    .about = "Show the running fabric NAME (default): nodes, links, switches and collectives,\n"
-             "busiest first. The key ? lists all keys.",
+    .about = "Show the running fabric NAME (or \"default\"): nodes, links, switches and\n"
+             "collectives, busiest first. The key ? lists all keys.",
 };
 
 /* --- snapshots ---------------------------------------------------------------------- */

@@ -253,7 +253,8 @@ static const struct option_row rows[] = {
      .at = AT(config.law), .choice = true, .right = "uniform, binomial or fixed",
      .group = USE_MULTICAST},
     {"sets", "N",
-     "multicast: destination sets of each source (default 1024); at most 65536 of all sources",
+     "multicast: destination sets of each source (default 1024); at most 65536 for all sources "
+     "together",
      .at = AT(config.sets), OPTIONS_RANGE(1, 65536), .group = USE_MULTICAST},
     {"multicast", "hardware|messages|tree[:K]",
      "hardware: switches copy (default); messages: one for each destination; tree[:K]: "

@@ -33,8 +33,8 @@
 static const struct options_command up_command = {
     .name = "up",
     .operands = "[NAME]",
-    .about = "Start the fabric NAME (default). It runs until 'fabemu down NAME'. Programs use\n"
-             "it after their shell has executed: eval \"$(fabemu env NAME)\"",
+    .about = "Start the fabric NAME (or \"default\"). It runs until 'fabemu down NAME'. Programs\n"
+             "use it after their shell has executed: eval \"$(fabemu env NAME)\"",
     .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_NAME | OPTIONS_REPORT |
               OPTIONS_FOREGROUND | OPTIONS_FAULTS | OPTIONS_EVENTS | OPTIONS_BOUNDS |
               OPTIONS_CLUSTER | OPTIONS_LAUNCH | OPTIONS_CAPTURE | OPTIONS_WEB | OPTIONS_PROVIDER,

@@ -26,10 +26,11 @@ static const struct option_row rows[] = {
 static const struct options_command web_command = {
     .name = "web",
     .operands = "[NAME|FILE]",
-    .about = "Serve a web page of the running fabric NAME (default) to this user's browser, or\n"
-             "of the recording FILE, which run, up (--record) or traffic (--telemetry) has\n"
-             "written. The command runs until the fabric ends, or until it is interrupted.\n"
-             "docs/web.md explains the page, and the key ? lists its keys.",
+    .about =
+        "Serve a web page of the running fabric NAME (or \"default\") to this user's\n"
+        "browser, or of the recording FILE, which run, up (--record) or traffic (--telemetry) has\n"
+        "written. The command runs until the fabric ends, or until it is interrupted.\n"
+        "docs/web.md explains the page, and the key ? lists its keys.",
 };
 
 static void say_address(const struct web *web)

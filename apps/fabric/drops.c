@@ -151,8 +151,8 @@ struct overrun {
 };
 
 /*
- * Return the incarnation of a node's process, of which a header contains only the lowest byte,
- * @low. 0: no incarnation matches @low.
+ * A header contains only the lowest byte of an incarnation, @low. Return the latest incarnation of
+ * the node with this byte; 0: there is none.
  */
 static uint64_t incarnation_with_low_byte(const struct fabric *fabric, uint32_t node, uint8_t low)
 {

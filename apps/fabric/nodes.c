@@ -220,7 +220,7 @@ static struct emu_mcast_buf *mcast_buf_of(struct fabric *fabric, uint32_t node)
     return fabric->mcast_buf[sw];
 }
 
-/* Retire the buffer, as the dead process may still read it. Later processes get a new one. */
+/* Retire the buffer: the process may still read it. Later processes get a new one. */
 static void mcast_buf_retire(struct fabric *fabric, const struct emu_hostif *hostif)
 {
     struct emu_mcast_buf **current =

@@ -25,17 +25,17 @@ static int hosts_join(void *ctx, const struct fabric_crossing *crossing,
                       const struct emu_profile *profile)
 {
     const struct traffic_hosts *hosts = ctx;
-    uint32_t pairs = 0, peer = 0;
+    uint32_t connections = 0, peer = 0;
 
     for (uint32_t p = 0; p < emu_barrier_config(hosts->barrier)->peers; p++)
-        pairs += emu_barrier_host(hosts->barrier, p) == crossing->host;
-    if (!pairs)
+        connections += emu_barrier_host(hosts->barrier, p) == crossing->host;
+    if (!connections)
         return -ENODEV;
-    for (uint32_t left = crossing->number % pairs;; peer++)
+    for (uint32_t left = crossing->number % connections;; peer++)
         if (emu_barrier_host(hosts->barrier, peer) == crossing->host && !left--)
             break;
-    return emu_virtual_join(hosts->link, peer, crossing->number / pairs, end->tx, end->rx, end->dev,
-                            end->port, credits, profile);
+    return emu_virtual_join(hosts->link, peer, crossing->number / connections, end->tx, end->rx,
+                            end->dev, end->port, credits, profile);
 }
 
 static void hosts_destroy(void *ctx)

@@ -6,7 +6,7 @@ from roff import display, escape, head, references
 
 SECTION = re.compile(r"--- (.+?) -+$")
 FUNCTION = re.compile(r"^(?:FABEMU_API|static inline) .*?\b(fabemu_\w+)\(", re.M)
-BEGINS = re.compile(r"(@\w+|Errors|Status|Source|Thread|Returns)\b")
+BEGINS = re.compile(r"(@\w+|Errors|Status|Source|Thread|Returns|fabemu_\w+ -)(?!\w)")
 
 
 def plain(comment):
@@ -59,7 +59,7 @@ def summary(text):
     """Return the first clause of a function's comment, for the section NAME."""
     said = re.sub(r"\s+", " ", re.sub(r"^[\w, \n]+ - ", "", text))
     said = re.sub(r" \([^()]+\)", "", said)
-    return re.match(r".*?(?=[.:;](?: |$)|(?<=\?) |$)", said)[0].replace("@", "")
+    return re.match(r".*?(?=[.:](?: |$)|(?<=\?) |$)", said)[0].replace("@", "")
 
 
 class Function:

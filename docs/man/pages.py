@@ -19,7 +19,7 @@ import header
 from roff import escape, head, prose, references
 
 HERE = pathlib.Path(__file__).resolve().parent
-OPTION = re.compile(r"^  (?:-\w, )?(--[\w-]+)(?:(?: |(?=\[=))(\S+))?(?:\s+(.*))?$")
+OPTION = re.compile(r"^  (?:-\w, )?(--[\w-]+)(?:(?: |(?=\[=))('[^']*'|\S+))?(?:\s+(.*))?$")
 
 
 def help_of(fabemu, *command):
@@ -63,7 +63,7 @@ def command_page(fabemu, name, about, version):
             lines += [f".SH {escape(title.split(',')[0].upper(), True)}", *prose(title + "."),
                       *prose(rest)]
         else:
-            lines += [".SH NOTES", *prose(block)]
+            lines += [".SH NOTES"] * (".SH NOTES" not in lines) + prose(block)
     more = HERE / f"{name}.man"
     if more.exists():
         lines += more.read_text().rstrip("\n").split("\n")[1:]  # without its licence

@@ -2,8 +2,8 @@
 /*
  * outbox.c - write pages of entries and credits, and move these to their rings.
  *
- * Simulated time passes in *windows* (windows.h), which all workers count equally, because each
- * takes part in every window. In window n a worker writes page n % 2 of its outboxes, and reads
+ * Simulated time passes in *windows* (windows.h). All workers take part in every window, and number
+ * the windows in the same way. In window n a worker writes page n % 2 of its outboxes, and reads
  * page (n - 1) % 2 of the other workers' outboxes. The pages that it reads are written again in
  * window n + 1, after all workers have met. This meeting (V5 in windows.c) orders O1, the writes,
  * and O2, the reads.

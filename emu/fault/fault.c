@@ -143,7 +143,7 @@ static enum emu_fate fault_flip(struct emu_faults *faults, struct emu_pool_cache
 
 /* --- which entries are hit ----------------------------------------------------------- */
 
-/* Apply the rates to the entry that was just taken, by one random number. */
+/* Apply the rates to the entry that was just taken, by random numbers. */
 static struct fault_verdict fault_by_rates(const struct emu_faults *faults)
 {
     const struct emu_fault_rates *rates = &faults->rates;
@@ -228,7 +228,7 @@ static void fault_log(const struct emu_faults *faults, const struct emu_rx *rx,
     emu_faults_note(faults, cache, entry, fault, what, fault_time_ps(rx, entry->time_ps));
 }
 
-/* Count a match of the group. Return whether the rule logs this match. */
+/* Count that an EMU_FAULT_SEE rule has matched a segment of @group. Return whether it logs this. */
 static bool fault_sees(struct emu_fault_armed *armed, uint32_t group)
 {
     for (uint32_t i = 0; i < EMU_FAULT_SEEN; i++) {

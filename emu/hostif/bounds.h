@@ -35,10 +35,10 @@
 #define EMU_BOUNDS_RUN(X)                                                                    \
     X(start, "start", 60000, "the fabric starts")                                            \
     X(end, "end", 2000,                                                                      \
-      "when a run ends, COMMAND may end by itself, until its processes get SIGTERM")         \
+      "after a run: time for COMMAND to end by itself, before its processes get SIGTERM")    \
     X(term, "term", 1500,                                                                    \
-      "its processes may end, until they get SIGKILL and COMMAND gets SIGTERM")              \
-    X(last, "last", 700, "COMMAND may end after its SIGTERM, until it gets SIGKILL")         \
+      "then: time for these processes to end, before they get SIGKILL, and COMMAND SIGTERM") \
+    X(last, "last", 700, "then: time for COMMAND to end, before it gets SIGKILL")            \
     X(leftover, "leftover", 300, "processes that COMMAND left behind may end by themselves") \
     X(stop, "stop", 10000, "the fabric was asked to stop, and has not ended")
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ports.h - sets of a switch's ports, or of its rows or outputs, which include combine units.
+ * ports.h - sets of a switch's ports, rows or outputs. A combine unit counts as a row and as an
+ * output.
  *
  * A set has EMU_PORT_WORDS words: one in the program `fabemu`, for switches of up to 60 ports, and
  * four in `fabemu-wide`, which is built from the same sources for larger switches (docs/topo.md,
@@ -104,8 +105,8 @@ static inline uint64_t emu_ports_signals(emu_ports set)
 }
 
 /**
- * emu_ports_word, emu_ports_word_set - read or write word @w of @set, which has the numbers from 64
- * * @w.
+ * emu_ports_word, emu_ports_word_set - read or write a word of @set. Word w has the 64 numbers from
+ * 64w on.
  */
 static inline uint64_t emu_ports_word(emu_ports set, uint32_t w)
 {

@@ -2,19 +2,20 @@
 /*
  * raw.c - the engine on clock raw, where nothing takes time.
  *
- * An iteration of the worker takes credits and segments from the links and the host, checks
+ * A pass of the worker takes credits and segments from the links and the host, checks
  * time-outs, and sends. Only time-outs use times, which are those of the host's clock.
  */
 #include "nic/engine/internal.h"
 
 /*
- * Maximum number of host segments that the engine keeps, as an average per packet. With this limit,
- * all kept buffers fit into the caches. Measured with 64 nodes that send as much as they can, each
- * over 5 switches: 4 million hops per second without this limit, 13 million with 4 segments per
- * packet, and 22 million with 2. Two nodes are equally fast with any of these limits.
+ * The engine begins no packet while it keeps this many host segments, or more, for each packet that
+ * it has space for. With this limit, all kept buffers fit into the caches. Measured with 64 nodes
+ * that send as much as they can, each over 5 switches: 4 million hops per second without this
+ * limit, 13 million with 4 segments per packet, and 22 million with 2. Two nodes are equally fast
+ * with any of these limits.
  */
 #define RAW_KEPT 2u
-/* iterations between two reads of the clock, which is also read after a sleep or yield */
+/* passes between two reads of the clock, which is also read after a sleep or yield */
 #define RAW_PASSES 16u
 /* the worker sleeps for at most the longest time-out divided by this number */
 #define RAW_CHECKS 8u
@@ -22,11 +23,11 @@
 struct engine_raw {
     struct engine base; /* first */
     uint64_t host_ps;   /* the host's clock as last read */
-    uint64_t more;      /* bit per port: it has input that was left for the next iteration */
+    uint64_t more;      /* bit per port: it has input that was left for the next pass */
     /* bit per link: credits were returned there, and the other end is not notified yet */
     uint64_t credited;
     uint64_t rest_ps; /* longest sleep that was allowed after the last step */
-    uint32_t passes;  /* iterations since the clock was read */
+    uint32_t passes;  /* passes since the clock was read */
 };
 
 /*
@@ -276,7 +277,7 @@ static uint32_t raw_send(struct engine *e)
     }
     if (l)
         emu_dev_again(&e->dev);
-    emu_each_bit (i, emu_bits_below(e->links)) /* no event would wake these links */
+    emu_each_bit (i, emu_bits_below(e->links)) /* no event wakes a link that holds a packet back */
         if (engine_link_holds_back(e, &e->link[i])) {
             engine_wake(&e->link[i], 0);
             emu_dev_again(&e->dev);
@@ -284,7 +285,7 @@ static uint32_t raw_send(struct engine *e)
     return sent;
 }
 
-/* Notify the other ends of all entries that this iteration has put on the cables. */
+/* Notify the other ends of all entries that this pass has put on the cables. */
 static void raw_notify(struct engine_raw *r)
 {
     struct engine *e = &r->base;
@@ -300,9 +301,7 @@ static void raw_notify(struct engine_raw *r)
     engine_host_notify(e);
 }
 
-/*
- * Publish segments for the process before the iteration ends, if the worker has a core of its own.
- */
+/* Publish segments for the process before the pass ends, if the worker has a core of its own. */
 static inline void raw_show_host(struct engine *e)
 {
     struct emu_tx *out = &e->host.out;

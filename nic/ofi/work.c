@@ -31,7 +31,7 @@ struct ofi_work {
     /* Only for data transfers: */
     struct ofi_ep *ep;
     struct fi_triggered_context context; /* replaces the program's context in the call */
-    void *user_context;                  /* the program's context, which the entry reports */
+    void *user_context;                  /* the program's context, for the completion entry */
     struct ofi_cntr *completion;         /* the counter that counts the completion; NULL: none */
     bool reported; /* success gets a completion entry, too; an error always gets one */
 
@@ -105,7 +105,7 @@ static bool work_ended(const struct ofi_work *work)
     return atomic_load_explicit(&work->ended, memory_order_acquire); /* W2 */
 }
 
-/* Return whether the program can post transfers to @ep: sends, or with @receives receives. */
+/* Return whether the program can post sends to @ep, or if @receives is set, receives. */
 static bool work_takes(const struct fid_ep *ep, bool receives)
 {
     return ep && (ep->fid.fclass == FI_CLASS_EP ||

@@ -2,11 +2,11 @@
 /*
  * route.c - route computation: the outputs that a packet may take.
  *
- * `plugged` is the set of outputs with a cable, `up` the subset whose link is up, and `twins` of an
- * output the set of all outputs to the same device. `onward` of an input is the set of outputs that
- * a packet from there may take. A packet that came down from a higher switch never goes up again,
- * even while the manager changes the routing tables. So all routes go up first and then down, and
- * nothing can deadlock even if switches have tables of different ages (allocate.h).
+ * `plugged` is the set of outputs with a cable, and `up` is the subset whose link is up. The
+ * `twins` of an output are all outputs to the same device. `onward` of an input is the set of
+ * outputs that a packet from there may take. A packet that came down from a higher switch never
+ * goes up again, even while the manager changes the routing tables. So all routes go up first and
+ * then down, and nothing can deadlock even if switches have tables of different ages (allocate.h).
  * Source: QsNet III §III.
  */
 #include "switch/channel/stages.h"
@@ -50,9 +50,10 @@ static emu_ports route_unit(const struct switch_channels *ch, uint32_t dst)
 
 /*
  * Choose an output by D-mod-K: at each level, the next digit of the destination's number chooses
- * the next device, and then the link to it. So the switches of a level spread the destinations over
- * the devices above, and all switches choose the same device for one destination. Therefore few
- * links lead to a destination, and each link of a full tree leads to equally many destinations.
+ * the next device, and the digit after it chooses one of the links to that device. So the switches
+ * of a level spread the destinations over the devices above, and all switches choose the same
+ * device for one destination. Therefore few links lead to a destination, and each link of a full
+ * tree leads to equally many destinations.
  * Source: Zahavi, D-Mod-K Routing Providing Non-Blocking Traffic for Shift Permutations on Real
  * Life Fat Trees, CCIT Report 776, Technion, 2010.
  */
@@ -98,14 +99,15 @@ static emu_ports route_candidates(struct switch_channels *ch, uint32_t p, uint32
 /*
  * Return the outputs of the broadcast @v: all ports of its group's tree except the port at which it
  * arrived. Returns none if it arrived from outside the tree, if an input can never hold all of its
- * segments, or if a link of the tree is down. @slot: the group's index in the table of groups. (The
- * header of a packet has no generation.)
+ * segments, or if a link of the tree is down. @slot: the group's index in the table of groups.
+ * (The header of a packet has no generation, which would tell the group from earlier ones that had
+ * this index.)
  */
 static emu_ports route_broadcast(const struct switch_channels *ch, uint32_t v, uint32_t slot)
 {
     const struct switch_group *group = emu_table_at(&ch->sw.groups, slot);
     emu_ports from = emu_port(v / EMU_VCS), outs;
-    /* or the packet comes from the unit of this switch */
+    /* the packet comes from a port of the tree, or from this switch's own combine unit */
     bool member = group && (emu_ports_any(group->ports & from) || v / EMU_VCS == ch->units.own);
 
     if (!member || ch->in[v].last > ch->sw.profile->pool_slots)

@@ -35,7 +35,7 @@ uint32_t switch_channel_bypass(struct switch_channels *ch, uint32_t p, uint32_t 
 
 /* --- route.c ------------------------------------------------------------------------ */
 
-/* Find the ports with cables, and those that lead to the same device. Called in the first step. */
+/* Set `plugged`, and the `twins` of each output (route.c). Called in the first step. */
 void switch_channel_find_cables(struct switch_channels *ch);
 
 /* Update `onward` of all inputs, because `up` has changed. */

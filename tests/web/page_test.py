@@ -914,11 +914,11 @@ class Played(InBrowser):
         rows = self.browser.until(  # rates: the mean of all snapshots so far
             "const rows = [...document.querySelectorAll('#selection tbody tr')]"
             ".map((row) => row.innerText.split(/\\s*\\t/));"
-            "return rows.some(([name, , rate]) => name === 'segments up' && rate === '400')"
+            "return rows.some(([name, , rate]) => name === 'segments (upwards)' && rate === '400')"
             " && rows")
-        self.assertIn(["segments up", "200", "400"], rows)
-        self.assertIn(["waits for a credit up", "50", "100"], rows)
-        self.assertIn(["segments queued down", "2", ""], rows)
+        self.assertIn(["segments (upwards)", "200", "400"], rows)
+        self.assertIn(["waits for a credit (upwards)", "50", "100"], rows)
+        self.assertIn(["segments queued (downwards)", "2", ""], rows)
 
     def drawn_history(self):
         """The lines of the chart, as numbers on its own scale."""
@@ -938,7 +938,7 @@ class Played(InBrowser):
             {"node": 1, "pid": 7, "rank": 3, "command": "solver"}])
         canvas = self.browser.find("#canvas")
         for id_, texts in (("node 1", ("node 1 (rank 3)", "solver, pid 7")),
-                           ("edge switch 0|switch 2", ("link=0:1", "segments down: 1.00 k/s"))):
+                           ("edge switch 0|switch 2", ("link=0:1", "segments (downwards): 1.00 k/s"))):
             at = self.browser.run("const { items, edges } = fabemu.drawn(); return [...items,"
                                   " ...edges].find((part) => part.id === arguments[0])", id_)
             x = at.get("x", (at.get("x0", 0) + at.get("x1", 0)) / 2)
@@ -1172,7 +1172,7 @@ class Played(InBrowser):
         self.assertIn("3 faults injected; packets hit in transit: 0; packets hit: 7; routes were "
                       "changed 2 times", text)
         self.assertIn("all-reduce: 2,420 collectives in the network, 3 as messages", text)
-        self.assertIn("36,896 calls, counted at each member, took 2.00 µs on average", text)
+        self.assertIn("36,896 calls of processes took 2.00 µs on average", text)
         self.assertIn("nothing moved for 7.00 s", text)
         self.assertIn("64 processes attached", text)
         self.assertNotIn("died", text)

@@ -60,7 +60,7 @@ struct coordinator_agent {
     bool lost;             /* the host is lost; its next incarnation may connect over conn */
     bool back;             /* a new incarnation has connected, and waits to be admitted */
     uint32_t incarnations; /* number of times that the host has rejoined */
-    /* why the last host was rejected that claims to be this one; "": none was */
+    /* why the last host that claimed to be this one was rejected; "": none was */
     char why[HOSTS_WHY_BYTES];
     struct emu_list processes;
     /* other messages that arrived while a call waited for its reply, as lines */
@@ -290,6 +290,7 @@ void coordinator_mirror_no_link(void *ctx, uint32_t node);
 void coordinator_mirror_failed(void *ctx, uint32_t group);
 void coordinator_mirror_unit_out(void *ctx, uint32_t sw);
 
+/* Add @count to hits->link_down of this fault. */
 void coordinator_hits_down(struct coordinator_hits *hits, int64_t fault, int64_t count);
 
 /*

@@ -6,8 +6,9 @@
  * the type and the elements are aligned. It cannot do so for the pairs of MPI_MINLOC and
  * MPI_MAXLOC, for types without arithmetic, and for elements that are not aligned. Then this
  * process acquires the target's accumulate_lock, gets the elements, changes them, and puts them
- * back. All accumulates of one type on one element are executed in the same of these two ways, so
- * they are atomic with respect to each other.
+ * back. The type and the address of an element decide which of the two ways is used. Therefore all
+ * accumulates of one type on one element use the same way, and are atomic with respect to each
+ * other.
  */
 #include "apps/ompi/osc/osc_fabemu.h"
 

@@ -21,9 +21,7 @@ static uint64_t earlier(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/*
- * Return the time of the rank's next event that needs no further segment; EMU_NEVER: there is none.
- */
+/* Return the time of the rank's next event if no further segment arrives; EMU_NEVER: no event. */
 static uint64_t rank_next_ps(const struct goal_node *node)
 {
     uint64_t calc_ps = goal_ops_next_ps(node);

@@ -98,7 +98,7 @@ const isShown = ({ shown }, value) => shown === "ALWAYS" || (shown === "IF_ANY" 
 /* Return rows for some ways. Queue lengths (levels) count segments or packets. */
 function wayRows(model, name, ways) {
   return partRows(WAY_COUNTERS, model.ways, ways, ({ level, text }) =>
-    `${level ? `${model.shape.queue || "segments"} ` : ""}${text} ${name}`);
+    `${level ? `${model.shape.queue || "segments"} ` : ""}${text} (${name})`);
 }
 
 /* Make a chart of two rates, with its key. @what: the name of the first. */
@@ -127,14 +127,15 @@ function edgePart(model, edge) {
   const many = all > edge.cables.length; /* includes groups of cables */
   return {
     title: one ? model.cableName(first) : `${all} links`,
-    facts: [text === null ? null : `${one ? "" : "the first one "}in a fault: link=${text}`,
+    facts: [text === null ? null
+      : `in the text of a fault${one ? "" : ", the first of them"}: link=${text}`,
       many ? `${sumOf(model.wrong, edge.cables)} of ${all} links are not up`
         : one ? `state: ${states[0]}` : `${up} are up, ${states.length - up} are not`,
       ...(model.capacity ? [loadFact(model, "upwards", edge.up),
         loadFact(model, "downwards", edge.down)]
         : []),
       outs ? `taken out of use ${counted(outs, "time")} so far` : null],
-    rows: [...wayRows(model, "up", edge.up), ...wayRows(model, "down", edge.down)],
+    rows: [...wayRows(model, "upwards", edge.up), ...wayRows(model, "downwards", edge.down)],
     ways: [...edge.up, ...edge.down],
   };
 }
@@ -162,7 +163,7 @@ function switchPart(model, item) {
       one && model.shape.hosts?.[model.shape.host_of[switches[0]]]
         ? `on host ${model.shape.hosts[model.shape.host_of[switches[0]]]}` : null,
       item.kind === "box" ? null : blockFact(model, item)],
-    rows: [...wayRows(model, "sent", ways),
+    rows: [...wayRows(model, "outgoing links", ways),
       ...partRows(SWITCH_COUNTERS, model.sw, switches)],
     ways,
   };
@@ -323,7 +324,7 @@ export function eventText(event) {
     case "node_died":
       return `the process at node ${event.node} (${event.command}) died: ${event.how}`;
     case "group":
-      return `group ${event.group} of ${event.members} members is broken` +
+      return `group ${event.group} (${event.members} members) is broken` +
         (event.why ? `: ${event.why}` : event.by !== undefined ? ` by node ${event.by}` : "");
     case "node_no_link":
       return `node ${event.node} has no link that is up`;

@@ -8,6 +8,15 @@
 import { el } from "./panel.js";
 import { KINDS, bytesText, counted, short, timeText } from "./words.js";
 
+/* Why a collective ran as messages (enum fabemu_why). */
+const WHY = {
+  operation: "the network cannot execute the operation", type: "it cannot combine the data type",
+  window: "no group with a wide window was left", group: "there was no group",
+  single: "the communicator has one process", intercommunicator: "on an intercommunicator",
+  finalize: "MPI was shutting down", off: "disabled", slower: "messages are faster",
+  counts: "a process does not know all amounts of data",
+};
+
 const number = (value) => (Number.isFinite(value) ? value : 0);
 const list = (value) => (Array.isArray(value) ? value : []);
 const fields = (value) => Object.entries(typeof value === "object" && value ? value : {});
@@ -21,12 +30,12 @@ function commandText({ command, exit_status: status, wall_s: wall }) {
 function collectiveTexts(report) {
   return fields(report.collectives).map(([kind, one]) => {
     const inside = number(one?.in_switch) + number(one?.in_adapter);
-    const reasons = fields(one?.why).map(([why, count]) => `of ${why}: ${number(count)}`)
+    const reasons = fields(one?.why).map(([why, count]) => `${WHY[why] || why}: ${number(count)}`)
       .join(", ");
     return inside + number(one?.elsewhere) === 0 ? null
       : `${KINDS[kind] || kind}: ${counted(inside, "collective")} in the network, ` +
         `${number(one.elsewhere).toLocaleString("en")} as messages` +
-        (reasons && ` (because ${reasons})`);
+        (reasons && ` (${reasons})`);
   });
 }
 
@@ -38,7 +47,7 @@ function longestText(report) {
   const share = Math.round((100 * number(most.wait_ns?.sum)) / (known || 1));
   return `most time was spent in ${KINDS[most.kind] || most.kind}` +
     `${number(most.bytes_most) ? ` (up to ${bytesText(most.bytes_most)})` : ""}: ` +
-    `${counted(number(most.calls), "call")}, counted at each member, took ` +
+    `${counted(number(most.calls), "call")} of processes took ` +
     `${timeText(number(most.time_ns.mean) / 1e9)} on average` +
     (known ? `; during ${share} % of that time, processes waited for the last one to begin` : "");
 }
@@ -61,7 +70,8 @@ function faultsText({ faults, past_faults: past, links }) {
     sums.set(what, (sums.get(what) || 0) + number(one?.hits));
   }
   const texts = [...sums].map(([what, hits]) => `${what}: ${hits.toLocaleString("en")}`);
-  if (number(past?.hits)) texts.push(`hits of earlier faults: ${past.hits.toLocaleString("en")}`);
+  if (number(past?.hits))
+    texts.push(`hits of faults that are no longer listed: ${past.hits.toLocaleString("en")}`);
   if (number(links?.new_tables) && !number(links.partitioned))
     texts.push(`routes were changed ${counted(links.new_tables, "time")}`);
   return count === 0 ? null : [`${counted(count, "fault")} injected`, ...texts].join("; ");

@@ -25,8 +25,8 @@ int nic_open(struct fabemu **ret, const struct emu_hostif_fds *fds, const struct
 void nic_close(struct fabemu *fab);
 
 /**
- * nic_leave - wait until the peers have received everything that completed operations of this
- * process have sent, and until the peers' data has arrived here.
+ * nic_leave - wait until the peers have received all data of this process's completed operations,
+ * and until the peers' data has arrived here.
  * @limit_ns: longest time to wait. Returns the number of peers that may lack some of our data, or
  * some of whose data has not arrived here. Reports these peers on stderr.
  */

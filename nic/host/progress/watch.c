@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * watch.c - check regularly that peers for which an operation of this process waits still answer.
+ * watch.c - if an operation of this process waits for a peer, check regularly that it still
+ * answers.
  *
  * The hello of peer/handshake.c serves as a keepalive: it is sent about once a second to each such
  * peer. If only a receive waits for a peer, the peer may be silent for any time, because this

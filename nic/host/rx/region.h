@@ -13,7 +13,7 @@
 
 #include "nic/host/base/op.h"
 
-/* set in the keys of symmetric regions; of other keys, only a chosen key may have it */
+/* set in the keys of symmetric regions; a key that the program chose may have it, too */
 #define NIC_KEY_SYMMETRIC (UINT64_C(1) << 63)
 
 struct nic_region {
@@ -65,8 +65,8 @@ static inline bool nic_region_holds(const struct nic_region *region, uint64_t of
 }
 
 /**
- * nic_region_iov - store in @to the pieces of memory with the @bytes at a peer's @offset inside the
- * region. Returns the number of pieces, at least 1. Pure.
+ * nic_region_iov - a peer names the @bytes at @offset of the region: store in @to the pieces of
+ * memory that these bytes occupy. Returns the number of pieces, at least 1. Pure.
  */
 unsigned nic_region_iov(const struct nic_region *region, uint64_t offset, uint64_t bytes,
                         struct fabemu_iov to[NIC_IOVS]);

@@ -177,7 +177,7 @@ struct dpdk_port {
     uint64_t connect_ns; /* when the device may be restarted next */
     /* DPDK's interrupt thread is restarting the device, so no other thread may use it */
     _Atomic bool restarts;
-    _Atomic bool amid;      /* a burst uses rings, so DPDK's interrupt thread must not unmap them */
+    _Atomic bool in_burst;  /* a burst uses rings, so DPDK's interrupt thread must not unmap them */
     struct dpdk_port *next; /* next port of the list of dpdk_port_watch() */
 };
 

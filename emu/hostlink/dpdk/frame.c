@@ -127,13 +127,13 @@ static void burst_begins(struct dpdk_port *port)
 {
     if (!port->device.kind->stops_among_interrupts)
         return;
-    atomic_store_explicit(&port->amid, true, memory_order_relaxed);
+    atomic_store_explicit(&port->in_burst, true, memory_order_relaxed);
     atomic_thread_fence(memory_order_seq_cst); /* H5 pairs with H6 */
 }
 
 static void burst_ends(struct dpdk_port *port)
 {
-    atomic_store_explicit(&port->amid, false, memory_order_release); /* H5 pairs with H6 */
+    atomic_store_explicit(&port->in_burst, false, memory_order_release); /* H5 pairs with H6 */
 }
 
 static pthread_mutex_t watch_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -175,7 +175,7 @@ void emu_hostport_dpdk_unmaps(void)
     pthread_mutex_lock(&watch_lock);
     atomic_thread_fence(memory_order_seq_cst); /* H6 pairs with H5 */
     for (struct dpdk_port *port = watched; port; port = port->next)
-        while (atomic_load_explicit(&port->amid, memory_order_acquire)) /* H6 pairs with H5 */
+        while (atomic_load_explicit(&port->in_burst, memory_order_acquire)) /* H6 pairs with H5 */
             nanosleep(&moment, NULL);
     pthread_mutex_unlock(&watch_lock);
 }

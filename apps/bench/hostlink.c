@@ -181,12 +181,6 @@ static int lane_wake_fd(struct emu_hostport *port)
     return -1;
 }
 
-static bool lane_is_up(struct emu_hostport *port)
-{
-    (void)port;
-    return true;
-}
-
 static void lane_close(struct emu_hostport *port)
 {
     (void)port;
@@ -200,7 +194,6 @@ static const struct emu_hostport_ops lane_ops = {.receive = lane_receive,
                                                  .drop = lane_drop,
                                                  .wake_fd = lane_wake_fd,
                                                  .wake_clear = lane_close,
-                                                 .is_up = lane_is_up,
                                                  .close = lane_close};
 
 /* --- two hosts ---------------------------------------------------------------------- */

@@ -283,14 +283,6 @@ static void frame_wake_clear(struct emu_hostport *of)
     rte_eth_dev_rx_intr_enable(port->id, 0);
 }
 
-static bool frame_is_up(struct emu_hostport *of)
-{
-    const struct dpdk_port *port = port_of(of);
-
-    return port->query >= 0 ? dpdk_interface_runs(&port->device.interface, port->query)
-                            : device_up(port);
-}
-
 static void close_elsewhere(void *ctx)
 {
     dpdk_port_close(ctx);
@@ -311,6 +303,5 @@ const struct emu_hostport_ops dpdk_ops = {
     .drop = frame_drop,
     .wake_fd = frame_wake_fd,
     .wake_clear = frame_wake_clear,
-    .is_up = frame_is_up,
     .close = frame_close,
 };

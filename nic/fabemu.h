@@ -1056,7 +1056,7 @@ FABEMU_API void fabemu_group_leave(struct fabemu_group *group);
 /*
  * Collectives. Every member starts the same operations in the same order; any number of them may be
  * in flight. @op and @type: enum fabemu_op and fabemu_type. For reductions @in may equal @out;
- * otherwise they must not overlap. Unless the fabric was started with --combine port,
+ * otherwise they must not overlap. Unless the fabric was started with --set combine_order=port,
  * floating-point results depend on the order in which contributions arrive. Status -EPIPE: a member
  * died, or the network dropped a segment of the group; all later operations of the group end with
  * -EPIPE, too, at every member.

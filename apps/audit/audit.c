@@ -210,25 +210,25 @@ static void check_switch(struct fabric *fabric, uint32_t s, uint64_t now_ps,
                          struct fabric_audit *audit)
 {
     struct check_at at = {audit, {.fabric = fabric, .at = FABRIC_AT_SWITCH, .number = s}};
-    const struct emu_found found = {check_report, &at};
+    const struct emu_reporter reporter = {check_report, &at};
     struct engine *unit = fabric_unit(fabric, s);
 
-    switch_audit(fabric->sw[s], now_ps, &found);
+    switch_audit(fabric->sw[s], now_ps, &reporter);
     if (!unit)
         return;
     at.place.at = FABRIC_AT_UNIT;
-    engine_audit(unit, &found);
-    emu_found_at(&found, EMU_NO_PORT,
-                 switch_check_cable(fabric->sw[s], fabric->config.graph->ports, engine_vcs(unit, 0),
-                                    NULL));
-    emu_found_at(&found, EMU_NO_PORT,
-                 switch_check_out(fabric->sw[s], fabric->config.graph->ports, engine_rx(unit, 0),
-                                  NULL));
+    engine_audit(unit, &reporter);
+    emu_report_error(&reporter, EMU_NO_PORT,
+                     switch_check_cable(fabric->sw[s], fabric->config.graph->ports,
+                                        engine_vcs(unit, 0), NULL));
+    emu_report_error(&reporter, EMU_NO_PORT,
+                     switch_check_out(fabric->sw[s], fabric->config.graph->ports,
+                                      engine_rx(unit, 0), NULL));
 }
 
 /* Node @n has a link engine. Check both directions of the cable of its link @i. */
 static void check_link(const struct fabric *fabric, uint32_t n, uint32_t i,
-                       const struct emu_found *found)
+                       const struct emu_reporter *reporter)
 {
     const struct topo_link *link = &fabric->config.graph->node[n].link[i];
     struct engine *engine = fabric_engine(fabric, n);
@@ -237,51 +237,52 @@ static void check_link(const struct fabric *fabric, uint32_t n, uint32_t i,
     if (link->sw == TOPO_NONE)
         return;
     if (!fabric->sw[link->sw]) { /* the switch is on another host */
-        emu_found_at(found, i, emu_link_check_segments(engine_rx(engine, i)));
+        emu_report_error(reporter, i, emu_link_check_segments(engine_rx(engine, i)));
         return;
     }
     sw = fabric->sw[link->sw];
-    emu_found_at(found, i, switch_check_cable(sw, link->port, engine_vcs(engine, i), NULL));
-    emu_found_at(found, i,
-                 switch_check_out(sw, link->port, engine_rx(engine, i),
-                                  fabric_faults_of(fabric, fabric_cable_of(fabric, n, i), true)));
+    emu_report_error(reporter, i, switch_check_cable(sw, link->port, engine_vcs(engine, i), NULL));
+    emu_report_error(reporter, i,
+                     switch_check_out(sw, link->port, engine_rx(engine, i),
+                                      fabric_faults_of(fabric, fabric_cable_of(fabric, n, i),
+                                                       true)));
 }
 
 static void check_node(struct fabric *fabric, uint32_t n, struct fabric_audit *audit)
 {
     struct check_at at = {audit, {.fabric = fabric, .at = FABRIC_AT_NODE, .number = n}};
-    const struct emu_found found = {check_report, &at};
+    const struct emu_reporter reporter = {check_report, &at};
     const struct fabric_host host = fabric_host(fabric, n);
 
     if (fabric->local[n])
-        emu_found_at(&found, EMU_NO_PORT, emu_link_check(fabric->local[n], 0, host.credits));
+        emu_report_error(&reporter, EMU_NO_PORT, emu_link_check(fabric->local[n], 0, host.credits));
     if (!fabric_engine(fabric, n))
         return;
-    engine_audit(fabric_engine(fabric, n), &found);
-    emu_found_at(&found, EMU_NO_PORT,
-                 fabric->local[n] ? emu_link_check(host.rx, 0, host.credits)
-                                  : emu_hostif_check(host.rx, 0, host.credits));
+    engine_audit(fabric_engine(fabric, n), &reporter);
+    emu_report_error(&reporter, EMU_NO_PORT,
+                     fabric->local[n] ? emu_link_check(host.rx, 0, host.credits)
+                                      : emu_hostif_check(host.rx, 0, host.credits));
     for (uint32_t i = 0; i < fabric->config.graph->node[n].links; i++)
-        check_link(fabric, n, i, &found);
+        check_link(fabric, n, i, &reporter);
 }
 
 static void check_group(struct fabric *fabric, const struct fabric_group *group,
                         struct fabric_audit *audit)
 {
     struct check_at at = {audit, {.fabric = fabric, .group = group}};
-    const struct emu_found found = {check_report, &at};
+    const struct emu_reporter reporter = {check_report, &at};
 
     for (uint32_t i = 0; i < group->tree.count; i++) {
         at.place.at = FABRIC_AT_SWITCH;
         at.place.number = group->tree.switches[i].sw;
         if (group->part[i])
-            emu_found_at(&found, EMU_NO_PORT, switch_group_check(group->part[i]));
+            emu_report_error(&reporter, EMU_NO_PORT, switch_group_check(group->part[i]));
     }
     for (uint32_t i = 0; group->engines && i < group->engines->count; i++) {
         if (!group->engines->at[i].engine)
             continue;
         fabric_place_engine(&at.place, group->engines->at[i].number);
-        emu_found_at(&found, EMU_NO_PORT, engine_group_check(group->engines->at[i].group));
+        emu_report_error(&reporter, EMU_NO_PORT, engine_group_check(group->engines->at[i].group));
     }
 }
 

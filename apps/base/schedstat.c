@@ -183,7 +183,7 @@ static int threads_now(struct threads *now, const struct waits *waits)
     return err;
 }
 
-static void waits_renew(struct waits *waits, const struct threads *now)
+static void waits_restart(struct waits *waits, const struct threads *now)
 {
     free(waits->thread);
     waits->thread = now->thread;
@@ -208,7 +208,7 @@ int waits_sample(struct waits *waits, uint64_t since_ns, struct waits_delta *ret
         ret->starved_ns = starved_ns > ret->starved_ns ? starved_ns : ret->starved_ns;
         ret->over_ns += ns > since_ns ? ns - since_ns : 0;
     }
-    waits_renew(waits, &now);
+    waits_restart(waits, &now);
     return 0;
 }
 
@@ -233,7 +233,7 @@ int waits_open_at(struct waits **ret, int tasks)
     err = threads_now(&now, waits);
     if (err)
         goto free_waits;
-    waits_renew(waits, &now);
+    waits_restart(waits, &now);
     if (!now.accounted) {
         waits_close(waits);
         return -ENOTSUP;

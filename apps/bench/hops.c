@@ -97,7 +97,7 @@ static uint32_t node_send(struct hops_node *node)
                                      .len = PAYLOAD_BYTES};
         slot->buf = buf;
         slot->note = 0;
-        emu_tx_show(&node->tx, 0);
+        emu_tx_publish(&node->tx, 0);
     }
     emu_tx_flush(&node->tx);
     return sent;

@@ -29,7 +29,7 @@
 #define WINDOW       1024u /* frames of a session, as WINDOW_MOST in apps/cluster/links.c */
 #define FRAMES       4096u /* frames of both ends together */
 #define SILENT_NS    5000000000ull
-#define MEET_NS      2000000000ull
+#define CONNECT_NS   2000000000ull
 #define RECORD_BYTES (40u + EMU_PAYLOAD_BYTES) /* size of a segment in a frame */
 #define RECORDS      31u                       /* segments in a frame of 9 KB */
 #define LOOP_FRAMES  32u                       /* number of frames that the bound uses in turn */
@@ -61,7 +61,7 @@ static uint32_t end_send(struct end *end)
                                      .kind = EMU_UNICAST,
                                      .len = EMU_PAYLOAD_BYTES};
         slot->born_ns = 0;
-        emu_tx_show(&end->tx, 0);
+        emu_tx_publish(&end->tx, 0);
     }
     emu_tx_flush(&end->tx);
     return sent;
@@ -108,10 +108,10 @@ struct lane_frame {
     uint8_t data[EMU_HOSTLINK_FRAME_BYTES];
 };
 
-/* A port in memory, which receives what its peer @far sends. */
+/* A port in memory, which receives what its peer @peer sends. */
 struct lane {
     struct emu_hostport port; /* must be first */
-    struct lane *far;
+    struct lane *peer;
     struct lane_frame **free; /* free frames, shared by both ports */
     uint32_t *count;          /* number of free frames */
     struct emu_hostframe *in[FRAMES];
@@ -136,10 +136,10 @@ static uint32_t lane_receive(struct emu_hostport *port, struct emu_hostframe **f
 /* in[] of the peer has a slot for every frame, so it cannot overflow. */
 static uint32_t lane_send(struct emu_hostport *port, struct emu_hostframe **frames, uint32_t count)
 {
-    struct lane *far = lane_of(port)->far;
+    struct lane *peer = lane_of(port)->peer;
 
     for (uint32_t i = 0; i < count; i++)
-        far->in[far->to++ % FRAMES] = frames[i];
+        peer->in[peer->to++ % FRAMES] = frames[i];
     return count;
 }
 
@@ -181,12 +181,6 @@ static int lane_wake_fd(struct emu_hostport *port)
     return -1;
 }
 
-static bool lane_is_up(struct emu_hostport *port)
-{
-    (void)port;
-    return true;
-}
-
 static void lane_close(struct emu_hostport *port)
 {
     (void)port;
@@ -200,7 +194,6 @@ static const struct emu_hostport_ops lane_ops = {.receive = lane_receive,
                                                  .drop = lane_drop,
                                                  .wake_fd = lane_wake_fd,
                                                  .wake_clear = lane_close,
-                                                 .is_up = lane_is_up,
                                                  .close = lane_close};
 
 /* --- two hosts ---------------------------------------------------------------------- */
@@ -256,7 +249,7 @@ static bool host_open(struct two_hosts *hosts, uint32_t h)
     host->lane = (struct lane){.port = {.ops = &lane_ops,
                                         .mac = {2, 0, 0, 0, 0, (uint8_t)h},
                                         .frame_bytes = EMU_HOSTLINK_FRAME_BYTES},
-                               .far = &hosts->host[!h].lane,
+                               .peer = &hosts->host[!h].lane,
                                .free = hosts->free,
                                .count = &hosts->count};
     host->pool = emu_pool_create(BUFS);
@@ -286,11 +279,11 @@ static void hosts_close(struct two_hosts *hosts)
     free(hosts);
 }
 
-/* Returns NULL if there is no memory, or if the hosts' session is not up within MEET_NS. */
+/* Returns NULL if there is no memory, or if the hosts' session is not up within CONNECT_NS. */
 static struct two_hosts *hosts_open(void)
 {
     struct two_hosts *hosts = emu_zeros(sizeof *hosts);
-    uint64_t until_ns = emu_now_ns() + MEET_NS;
+    uint64_t until_ns = emu_now_ns() + CONNECT_NS;
     char error[128];
     bool up = false;
 

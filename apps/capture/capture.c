@@ -31,7 +31,7 @@ struct capture_thread {
 };
 
 /* Report that the writer stopped early. capture_print() says later how many records are missing. */
-static void say_stopped(const struct capture_thread *capture, int64_t err)
+static void print_stopped(const struct capture_thread *capture, int64_t err)
 {
     const char *label = capture->plan->files->label;
 
@@ -63,7 +63,7 @@ static void *thread_main(void *arg)
         ended = capture_writer_ended(capture->writer);
     }
     if (wrote < 0 || ended)
-        say_stopped(capture, wrote);
+        print_stopped(capture, wrote);
     while (poll(&end, 1, -1) <= 0)
         continue;
     capture->err = capture_writer_close(capture->writer, &capture->written);

@@ -100,7 +100,7 @@ static void remove_others(const struct capture_files *files)
             unlink(name);
 }
 
-static void say_need(const struct capture_files *files, size_t record_bytes)
+static void print_space_needed(const struct capture_files *files, size_t record_bytes)
 {
     uint64_t count = files->limits.count, most = files->limits.most_bytes;
     struct statvfs disk;
@@ -131,7 +131,7 @@ int capture_files_begin(struct capture_files *files, size_t record_bytes)
         return err;
     files->begun = true;
     remove_others(files);
-    say_need(files, record_bytes);
+    print_space_needed(files, record_bytes);
     return 0;
 }
 

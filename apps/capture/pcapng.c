@@ -10,7 +10,7 @@
 
 #define PIPE_BYTES \
     4096u /* a pipe for which poll() returns POLLOUT accepts this many without blocking */
-#define HURRY_MS   1000
+#define END_MS     1000
 #define BLOCK_MOST (PCAPNG_DATA_MOST + 256u)
 
 enum { SECTION = 0x0a0d0d0a, INTERFACE = 1, STATISTICS = 5, PACKET = 6 };
@@ -33,17 +33,17 @@ enum {
 /* --- bytes -------------------------------------------------------------------------- */
 
 /*
- * Wait until the file accepts data: without limit at first, but for at most HURRY_MS more once
- * hurry_fd is readable, because the capture ends. Return false if that time is over.
+ * Wait until the file accepts data: without limit at first, but for at most END_MS more once
+ * end_fd is readable, because the capture ends. Return false if that time is over.
  */
 static bool wait_writable(const struct pcapng *file)
 {
     struct pollfd fds[2] = {{.fd = file->fd, .events = POLLOUT},
-                            {.fd = file->hurry_fd, .events = POLLIN}};
+                            {.fd = file->end_fd, .events = POLLIN}};
 
     while (poll(fds, 2, -1) < 0 && errno == EINTR)
         continue;
-    return fds[0].revents || poll(fds, 1, HURRY_MS) > 0;
+    return fds[0].revents || poll(fds, 1, END_MS) > 0;
 }
 
 /* Remove @bytes of a buffer from the end of the file, because the rest could not be written. */
@@ -149,13 +149,13 @@ static void block_end(struct pcapng *file, size_t at)
     memcpy(file->buf + at + 4, &bytes, sizeof bytes);
 }
 
-void pcapng_open(struct pcapng *file, int fd, int hurry_fd, const char *by)
+void pcapng_open(struct pcapng *file, int fd, int end_fd, const char *by)
 {
     static const uint64_t unknown = UINT64_MAX; /* length of the section */
     size_t at;
 
     file->fd = fd;
-    file->hurry_fd = hurry_fd;
+    file->end_fd = end_fd;
     file->err = 0;
     file->used = 0;
     file->bytes = file->unwritten = file->waiting = 0;

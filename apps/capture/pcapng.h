@@ -28,7 +28,7 @@
 /* Owned by one thread. */
 struct pcapng {
     int fd;             /* borrowed */
-    int hurry_fd;       /* borrowed; once it is readable, a write to a pipe waits at most 1 s */
+    int end_fd;         /* borrowed; once it is readable, a write to a pipe waits at most 1 s */
     int err;            /* negative errno of the first failed write; there is no later write */
     uint64_t bytes;     /* bytes written since pcapng_open(), without those in buf */
     uint64_t unwritten; /* packets that were in buf when a write failed */
@@ -38,7 +38,7 @@ struct pcapng {
 };
 
 /** pcapng_open - begin a section of the file. @by: name of the program that writes it. */
-void pcapng_open(struct pcapng *file, int fd, int hurry_fd, const char *by);
+void pcapng_open(struct pcapng *file, int fd, int end_fd, const char *by);
 
 /**
  * pcapng_interface - describe the next interface; the first one has number 0. @about: a text, or

@@ -114,11 +114,11 @@ static uint64_t time_of(const struct capture_writer *writer, const struct emu_ta
     return record->time + writer->offset_ns;
 }
 
-static void section_begin(struct capture_writer *writer, int hurry_fd)
+static void section_begin(struct capture_writer *writer, int end_fd)
 {
     uint8_t unit = unit_ps(writer) == 1 ? PCAPNG_PICOS : PCAPNG_NANOS;
 
-    pcapng_open(&writer->file, writer->files->file[writer->files->at].fd, hurry_fd, WRITTEN_BY);
+    pcapng_open(&writer->file, writer->files->file[writer->files->at].fd, end_fd, WRITTEN_BY);
     for (uint32_t i = 0; i < writer->area->ifaces; i++) {
         const struct emu_tap_iface *iface = emu_tap_iface(writer->area, i);
 
@@ -128,7 +128,7 @@ static void section_begin(struct capture_writer *writer, int hurry_fd)
 }
 
 /* Begin a section in the current file, or in the next one if an earlier capture has filled it. */
-static void writer_begin(struct capture_writer *writer, int hurry_fd)
+static void writer_begin(struct capture_writer *writer, int end_fd)
 {
     if (writer->area->clock != EMU_CLOCK_VIRTUAL)
         writer->offset_ns = emu_time_ns(CLOCK_REALTIME) - emu_now_ns();
@@ -139,7 +139,7 @@ static void writer_begin(struct capture_writer *writer, int hurry_fd)
         writer->file.err = err == -EFBIG ? 0 : err;
     }
     if (!writer->full)
-        section_begin(writer, hurry_fd);
+        section_begin(writer, end_fd);
 }
 
 /*
@@ -157,7 +157,7 @@ static int files_begin(struct capture_writer *writer, struct capture_files *file
 }
 
 int capture_writer_open(struct capture_writer **ret, int memfd, struct capture_files *files,
-                        uint64_t most, int hurry_fd)
+                        uint64_t most, int end_fd)
 {
     struct capture_writer *writer = calloc(1, sizeof *writer);
     int err = writer ? emu_tap_area_open(&writer->area, memfd) : -ENOMEM;
@@ -179,7 +179,7 @@ int capture_writer_open(struct capture_writer **ret, int memfd, struct capture_f
     }
     for (uint32_t i = 0; i < writer->area->rings; i++)
         writer->source[i].ring = emu_tap_ring(writer->area, i);
-    writer_begin(writer, hurry_fd);
+    writer_begin(writer, end_fd);
     *ret = writer;
     return 0;
 }
@@ -242,7 +242,7 @@ static void write_statistics(struct capture_writer *writer, bool last)
 /* Begin the next file of the ring. Returns false if there is only one file, or on an error. */
 static bool next_file_begin(struct capture_writer *writer)
 {
-    int hurry_fd = writer->file.hurry_fd;
+    int end_fd = writer->file.end_fd;
     int err;
 
     if (writer->files->limits.count == 1)
@@ -257,7 +257,7 @@ static bool next_file_begin(struct capture_writer *writer)
     }
     writer->overwritten += writer->in_file[writer->files->at];
     writer->in_file[writer->files->at] = 0;
-    section_begin(writer, hurry_fd);
+    section_begin(writer, end_fd);
     return true;
 }
 

@@ -28,14 +28,14 @@ struct capture_written {
  * capture_writer_open - write the section header and the descriptions of the interfaces to the
  * current file. The first writer of @files empties them before; later ones append. @memfd: the
  * file with the rings of the workers; this function always closes it. @files: open; borrowed.
- * @most: limit of the number of records; UINT64_MAX: none. @hurry_fd: see struct pcapng.
+ * @most: limit of the number of records; UINT64_MAX: none. @end_fd: see struct pcapng.
  * Errors, all before the files are changed: -ENOMEM; -EPROTO if @memfd has no rings; those of
  * mmap(); -EMSGSIZE if the interfaces do not fit into files of this size, see
  * capture_files_small(); those of capture_files_begin(). Errors of writing are returned by
  * capture_writer_step().
  */
 int capture_writer_open(struct capture_writer **ret, int memfd, struct capture_files *files,
-                        uint64_t most, int hurry_fd);
+                        uint64_t most, int end_fd);
 
 /**
  * capture_writer_step - write the records that are in the rings now, ordered by time. Returns their

@@ -12,7 +12,7 @@
 #include "emu/hostif/bounds.h"
 #include "emu/hostlink/port/open.h"
 
-struct meeting {
+struct handshakes {
     const struct hosts_handshake_config *with;
     struct emu_hostport *port[CLUSTER_PORTS_MAX];
     uint32_t ports;
@@ -24,25 +24,25 @@ struct meeting {
 };
 
 /* Configure a session for each pair of ports that connects this host with another one. */
-static int meeting_peers(struct meeting *meeting)
+static int handshakes_peers(struct handshakes *handshakes)
 {
-    const struct cluster *cluster = meeting->with->cluster;
-    uint32_t self = meeting->with->self, all = 0;
+    const struct cluster *cluster = handshakes->with->cluster;
+    uint32_t self = handshakes->with->self, all = 0;
 
     for (uint32_t h = 0; h < cluster->hosts; h++)
         all += h == self ? 0 : cluster_links(cluster, self, h);
-    meeting->peer = calloc(all + 1u, sizeof *meeting->peer);
-    if (!meeting->peer)
+    handshakes->peer = calloc(all + 1u, sizeof *handshakes->peer);
+    if (!handshakes->peer)
         return -ENOMEM;
     for (uint32_t h = 0; h < cluster->hosts; h++)
         for (uint32_t i = 0; h != self && i < cluster_links(cluster, self, h); i++) {
-            struct emu_barrier_peer *peer = &meeting->peer[meeting->peers++];
+            struct emu_barrier_peer *peer = &handshakes->peer[handshakes->peers++];
             uint32_t its;
 
             peer->host = h;
             cluster_link(cluster, self, h, i, &peer->port, &its);
-            peer->session = links_session(cluster, self, h, i, meeting->digest,
-                                          meeting->has_key ? meeting->key : NULL);
+            peer->session = links_session(cluster, self, h, i, handshakes->digest,
+                                          handshakes->has_key ? handshakes->key : NULL);
         }
     return 0;
 }
@@ -63,55 +63,55 @@ static int check_pairs(const struct cluster *cluster, uint32_t self, char *error
     return 0;
 }
 
-static int meeting_open(struct meeting *meeting, const struct fabric_config *config, char *error,
-                        size_t error_bytes)
+static int handshakes_open(struct handshakes *handshakes, const struct fabric_config *config,
+                           char *error, size_t error_bytes)
 {
-    const struct cluster *cluster = meeting->with->cluster;
-    const struct cluster_host *host = &cluster->host[meeting->with->self];
-    int err = check_pairs(cluster, meeting->with->self, error, error_bytes);
+    const struct cluster *cluster = handshakes->with->cluster;
+    const struct cluster_host *host = &cluster->host[handshakes->with->self];
+    int err = check_pairs(cluster, handshakes->with->self, error, error_bytes);
 
     if (err)
         return err;
-    err = cluster_key(cluster, meeting->key, error, error_bytes);
-    meeting->has_key = !err;
+    err = cluster_key(cluster, handshakes->key, error, error_bytes);
+    handshakes->has_key = !err;
     if (err && err != -ENOENT)
         return err;
     *error = '\0';
-    err = cluster_digest(cluster, config, meeting->digest);
+    err = cluster_digest(cluster, config, handshakes->digest);
     if (!err)
-        err = meeting_peers(meeting);
+        err = handshakes_peers(handshakes);
     if (err)
         return fail(err, error, error_bytes, "cannot make host links: %s", strerror(-err));
-    for (; !err && meeting->ports < host->ports; meeting->ports += !err) {
-        uint32_t p = meeting->ports;
-        const struct emu_hostport_options options = links_port(cluster, meeting->with->self, p);
+    for (; !err && handshakes->ports < host->ports; handshakes->ports += !err) {
+        uint32_t p = handshakes->ports;
+        const struct emu_hostport_options options = links_port(cluster, handshakes->with->self, p);
 
-        err = emu_hostport_open(&meeting->port[p], host->port[p].device, &options, error,
+        err = emu_hostport_open(&handshakes->port[p], host->port[p].device, &options, error,
                                 error_bytes);
     }
     return err;
 }
 
-static int meeting_begin(struct emu_barrier **ret, struct meeting *meeting,
-                         const struct fabric_config *config, char *error, size_t error_bytes)
+static int handshakes_begin(struct emu_barrier **ret, struct handshakes *handshakes,
+                            const struct fabric_config *config, char *error, size_t error_bytes)
 {
     const struct emu_barrier_config barrier = {
-        .self = meeting->with->self,
-        .hosts = meeting->with->cluster->hosts,
-        .name = meeting->with->name,
-        .port = meeting->port,
-        .ports = meeting->ports,
-        .peer = meeting->peer,
-        .peers = meeting->peers,
-        .stops = meeting->with->stops,
-        .failed = meeting->with->launch_failed,
+        .self = handshakes->with->self,
+        .hosts = handshakes->with->cluster->hosts,
+        .name = handshakes->with->name,
+        .port = handshakes->port,
+        .ports = handshakes->ports,
+        .peer = handshakes->peer,
+        .peers = handshakes->peers,
+        .stops = handshakes->with->stops,
+        .failed = handshakes->with->launch_failed,
     };
     uint64_t start_ms = emu_bounds_filled(config->bounds).start_ms;
     int err = emu_barrier_create(ret, &barrier);
 
     if (err)
         return fail(err, error, error_bytes, "cannot make host links: %s", strerror(-err));
-    meeting->ports = 0; /* the barrier owns the ports now */
+    handshakes->ports = 0; /* the barrier owns the ports now */
     err = emu_barrier_connect(*ret,
                               start_ms > UINT64_MAX / 1000000u ? UINT64_MAX : start_ms * 1000000u);
     if (!err)
@@ -125,14 +125,14 @@ static int meeting_begin(struct emu_barrier **ret, struct meeting *meeting,
 int hosts_handshake(struct emu_barrier **ret, const struct hosts_handshake_config *with,
                     const struct fabric_config *config, char *error, size_t error_bytes)
 {
-    struct meeting meeting = {.with = with};
-    int err = meeting_open(&meeting, config, error, error_bytes);
+    struct handshakes handshakes = {.with = with};
+    int err = handshakes_open(&handshakes, config, error, error_bytes);
 
     if (!err)
-        err = meeting_begin(ret, &meeting, config, error, error_bytes);
-    for (uint32_t p = 0; p < meeting.ports; p++)
-        meeting.port[p]->ops->close(meeting.port[p]);
-    free(meeting.peer);
-    explicit_bzero(meeting.key, sizeof meeting.key);
+        err = handshakes_begin(ret, &handshakes, config, error, error_bytes);
+    for (uint32_t p = 0; p < handshakes.ports; p++)
+        handshakes.port[p]->ops->close(handshakes.port[p]);
+    free(handshakes.peer);
+    explicit_bzero(handshakes.key, sizeof handshakes.key);
     return err;
 }

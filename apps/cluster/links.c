@@ -27,10 +27,10 @@
 #define PORT_FRAMES 4096u
 #define FRAME_KIB   10u /* memory of a frame, including the overhead of DPDK */
 /* minimum memory of all ports of a process; larger if their frames need more */
-#define MEMORY_MIB    256u
-#define WINDOW_MOST   1024u /* maximum number of unacknowledged frames of a session (its window) */
-#define KNOCK_BYTES   192   /* space for a line about a rejected host */
-#define CLOSE_LOOK_MS 1     /* interval between checks whether control channels are closed */
+#define MEMORY_MIB     256u
+#define WINDOW_MOST    1024u /* maximum number of unacknowledged frames of a session (its window) */
+#define REJECTED_BYTES 192   /* space for a line about a rejected host */
+#define CLOSE_LOOK_MS  1     /* interval between checks whether control channels are closed */
 
 struct port {
     struct emu_hostport *port; /* NULL once `link` owns the port */
@@ -47,10 +47,10 @@ struct pair {
     struct port *port;
     uint32_t peer; /* index in port->peer */
     uint32_t host;
-    uint32_t number;             /* number of the pair among those that connect the two hosts */
-    uint32_t of;                 /* number of pairs that connect the two hosts */
-    char duplicate[KNOCK_BYTES]; /* the rejected host that was reported last */
-    bool warned;                 /* links_warn() has explained why the host is not connected */
+    uint32_t number;                /* number of the pair among those that connect the two hosts */
+    uint32_t of;                    /* number of pairs that connect the two hosts */
+    char duplicate[REJECTED_BYTES]; /* the rejected host that was reported last */
+    bool warned;                    /* links_warn() has explained why the host is not connected */
 };
 
 struct links {
@@ -589,7 +589,7 @@ void links_warn(void *ctx)
  */
 static bool is_news(struct pair *pair)
 {
-    char who[KNOCK_BYTES] = "";
+    char who[REJECTED_BYTES] = "";
 
     if (pair->number || !emu_session_impostor(session_of(pair), who, sizeof who) ||
         strcmp(who, pair->duplicate) == 0)
@@ -656,7 +656,7 @@ static struct json_object *pair_report(const struct links *links, const struct p
                {"unearned", &counts->unearned},
                {"untimely", &counts->untimely},
                {"cuts", &counts->cuts},
-               {"dropped", &counts->sunk}};
+               {"dropped", &counts->discarded}};
 
     json_add_text(ret, "host", links->cluster->host[pair->host].name);
     json_add_number(ret, "cables", pair->port->peer[pair->peer].cables);
@@ -664,7 +664,7 @@ static struct json_object *pair_report(const struct links *links, const struct p
                     emu_count_read(&frames->malformed) + emu_count_read(&counts->malformed));
     for (size_t c = 0; c < sizeof all / sizeof all[0]; c++)
         json_add_number(ret, all[c].name, emu_count_read(all[c].count));
-    return add_clock(json_add_number(ret, "round_trip_ns", emu_session_trip_ns(session)),
+    return add_clock(json_add_number(ret, "round_trip_ns", emu_session_rtt_ns(session)),
                      emu_hostlink_clock(pair->port->link, pair->peer));
 }
 

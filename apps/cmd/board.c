@@ -180,23 +180,23 @@ void telemetry_board_release(struct telemetry_board *board)
 /* --- rows --------------------------------------------------------------------------- */
 
 /* Values of a device by which rows are ordered, and which determine the row's tone. */
-struct worth {
+struct row_values {
     double traffic, waiting, errors, combining;
 };
 
-static uint64_t key_of(const struct telemetry_board *board, const struct worth *worth)
+static uint64_t key_of(const struct telemetry_board *board, const struct row_values *values)
 {
     switch (order_of(board)) {
     case BY_WAITING:
-        return (uint64_t)(1000 * worth->waiting);
+        return (uint64_t)(1000 * values->waiting);
     case BY_ERRORS:
-        return (uint64_t)(1000 * worth->errors);
+        return (uint64_t)(1000 * values->errors);
     case BY_COMBINING:
-        return (uint64_t)(1000 * worth->combining);
+        return (uint64_t)(1000 * values->combining);
     case BY_NUMBER:
         return 0;
     default:
-        return (uint64_t)(1000 * worth->traffic);
+        return (uint64_t)(1000 * values->traffic);
     }
 }
 
@@ -228,12 +228,12 @@ static void row_keep(struct telemetry_board *board, uint32_t number, uint64_t ke
     board->rows++;
 }
 
-static enum telemetry_tone tone_of(const struct worth *worth)
+static enum telemetry_tone tone_of(const struct row_values *values)
 {
-    return worth->errors > 0                            ? TELEMETRY_TONE_WRONG
-           : worth->waiting > 0                         ? TELEMETRY_TONE_WAITING
-           : worth->traffic > 0 || worth->combining > 0 ? TELEMETRY_TONE_BUSY
-                                                        : TELEMETRY_TONE_IDLE;
+    return values->errors > 0                             ? TELEMETRY_TONE_WRONG
+           : values->waiting > 0                          ? TELEMETRY_TONE_WAITING
+           : values->traffic > 0 || values->combining > 0 ? TELEMETRY_TONE_BUSY
+                                                          : TELEMETRY_TONE_IDLE;
 }
 
 /* Return the time from @from to @to, which are in the unit of @view; 0 if @to is earlier. */
@@ -273,9 +273,10 @@ static void node_row(struct telemetry_board *board, const struct span *span, uin
                                      *was = span->before ? &span->before->node[n] : &none;
     double sent = rate(span, node->now.sent, was->now.sent);
     double received = rate(span, node->now.delivered, was->now.delivered);
-    struct worth worth = {.traffic = sent + received,
-                          .waiting =
-                              node->waits ? 1 + (double)(node->now.posted + node->now.untaken) : 0};
+    struct row_values values = {.traffic = sent + received,
+                                .waiting = node->waits
+                                               ? 1 + (double)(node->now.posted + node->now.untaken)
+                                               : 0};
     const char *name = telemetry_view_name(span->now, true, n);
     char pid[24] = "-", rank[24] = "-", waits[64];
 
@@ -289,7 +290,8 @@ static void node_row(struct telemetry_board *board, const struct span *span, uin
              label(span->now, true, n).text, rank, pid, node->pid ? node->command : "-",
              brief(sent).text, brief(received).text, brief((double)node->now.posted).text,
              brief((double)node->now.untaken).text, waits);
-    row_keep(board, n, key_of(board, &worth), worth.traffic, tone_of(&worth), node->command, name);
+    row_keep(board, n, key_of(board, &values), values.traffic, tone_of(&values), node->command,
+             name);
 }
 
 static void link_row(struct telemetry_board *board, const struct span *span, uint32_t c)
@@ -303,9 +305,9 @@ static void link_row(struct telemetry_board *board, const struct span *span, uin
                          was->direction[0].stalls + was->direction[1].stalls);
     double queue = (double)(cable->direction[0].queue + cable->direction[1].queue);
     double errors = (double)(cable->direction[0].errors + cable->direction[1].errors);
-    struct worth worth = {.traffic = out + in,
-                          .waiting = stalls + queue,
-                          .errors = errors + (double)cable->outs + 1000000.0 * cable->state};
+    struct row_values values = {.traffic = out + in,
+                                .waiting = stalls + queue,
+                                .errors = errors + (double)cable->outs + 1000000.0 * cable->state};
     const char *here = telemetry_view_name(span->now, false, cable->sw);
     const char *there = telemetry_view_name(span->now, !cable->to_switch, cable->peer);
     char name[64];
@@ -321,7 +323,7 @@ static void link_row(struct telemetry_board *board, const struct span *span, uin
              "%-30s %-7s %7s %6s %7s %5s %6s %4s", name, telemetry_view_link(span->now, c),
              brief(out).text, brief(in).text, brief(stalls).text, brief(queue).text,
              brief(errors).text, brief((double)cable->outs).text);
-    row_keep(board, c, key_of(board, &worth), worth.traffic, tone_of(&worth), here, there);
+    row_keep(board, c, key_of(board, &values), values.traffic, tone_of(&values), here, there);
 }
 
 /* Return for each switch the sums of the counters at its sending ports. The caller frees them. */
@@ -351,9 +353,9 @@ static void switch_row(struct telemetry_board *board, const struct span *span, u
     double hops = rate(span, out->segments, was->segments);
     double stalls = rate(span, out->stalls, was->stalls);
     double combined = rate(span, sw->now.contributions, sw_was->now.contributions);
-    struct worth worth = {.traffic = hops,
-                          .waiting = stalls + (double)out->queue,
-                          .combining = combined + (double)sw->now.states / 1000.0};
+    struct row_values values = {.traffic = hops,
+                                .waiting = stalls + (double)out->queue,
+                                .combining = combined + (double)sw->now.states / 1000.0};
 
     snprintf(board->row[board->rows].text, TELEMETRY_ROW_BYTES,
              "%*s %5u %8s %8s %5s %10s %9s %8s %6s", label_width(span->now, 6),
@@ -362,7 +364,7 @@ static void switch_row(struct telemetry_board *board, const struct span *span, u
              brief(rate(span, sw->now.results, sw_was->now.results)).text,
              brief(rate(span, sw->now.multicasts, sw_was->now.multicasts)).text,
              brief((double)sw->now.states).text);
-    row_keep(board, s, key_of(board, &worth), worth.traffic, tone_of(&worth),
+    row_keep(board, s, key_of(board, &values), values.traffic, tone_of(&values),
              telemetry_view_name(span->now, false, s), NULL);
 }
 

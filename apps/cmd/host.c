@@ -84,7 +84,7 @@ static void raise_limit(__rlimit_resource_t what)
  * (sched_autogroup), and then a thread that yields does not let threads of other sessions run: on
  * Linux 6.18 they waited for up to a minute.
  */
-static void settle_in(void)
+static void detach_from_terminal(void)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
@@ -253,7 +253,7 @@ static int host_main(const struct host *host, const struct fabric_config *config
     char error[1024] = "";
     char scratch[160];
 
-    settle_in();
+    detach_from_terminal();
     serve.signal_fd = termination_fd();
     int err = serve.signal_fd < 0 ? cannot_serve(-errno, error, sizeof error)
                                   : host_begin(&process, plan, plan->fabric, error, sizeof error);
@@ -426,7 +426,7 @@ void host_event(struct host *host, struct json_object *event)
     }
 }
 
-void host_say(struct json_object *event)
+void host_print_event(struct json_object *event)
 {
     const char *what = emu_json_text(event, "event", "");
     const char *name = emu_json_text(event, "name", "?"), *why = emu_json_text(event, "why", "?");
@@ -462,7 +462,7 @@ static void take_last_messages(struct host *host)
     while (!ended && conn_wait(&host->conn, &message, stop_ms) == 0) {
         ended = strcmp(emu_json_text(message, "event", ""), "ended") == 0;
         host_event(host, message);
-        host_say(message);
+        host_print_event(message);
         json_object_put(message);
     }
 }
@@ -509,7 +509,7 @@ bool host_stop(struct host *host)
     return in_time;
 }
 
-bool host_unwritten(const struct host *host)
+bool host_has_unwritten_files(const struct host *host)
 {
     return !host->pid && WIFEXITED(host->status) && WEXITSTATUS(host->status) == EXIT_UNWRITTEN;
 }

@@ -79,8 +79,10 @@ int host_signal_waits(void);
  */
 void host_event(struct host *host, struct json_object *event);
 
-/** host_say - print a line about an event, if all supervisors print the same line about it. */
-void host_say(struct json_object *event);
+/**
+ * host_print_event - print a line about an event, if all supervisors print the same line about it.
+ */
+void host_print_event(struct json_object *event);
 
 /** host_ended - after the end of the fabric's process, resume the processes that faults stopped. */
 void host_ended(struct host *host);
@@ -92,10 +94,10 @@ void host_ended(struct host *host);
 bool host_stop(struct host *host);
 
 /**
- * host_unwritten - return, after host_stop(), whether the fabric could not write a file (--events,
- * --record, --timeline, --capture). It has printed the reason.
+ * host_has_unwritten_files - return, after host_stop(), whether the fabric could not write a file
+ * (--events, --record, --timeline, --capture). It has printed the reason.
  */
-bool host_unwritten(const struct host *host);
+bool host_has_unwritten_files(const struct host *host);
 
 /** host_release - as host_ended(), and free all resources. */
 void host_release(struct host *host);

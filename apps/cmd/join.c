@@ -24,7 +24,7 @@ static const struct options_command join_command = {
     .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_NAME | OPTIONS_BOUNDS | OPTIONS_CLUSTER,
 };
 
-static void say_why(struct host *host, const char *name)
+static void print_reason(struct host *host, const char *name)
 {
     if (*host->why)
         print_message("host %s: %s", name, host->why);
@@ -38,7 +38,7 @@ static void take_events(struct host *host, const char *name)
 
     while (conn_next(&host->conn, &event) == 1) {
         host_event(host, event);
-        say_why(host, name);
+        print_reason(host, name);
         json_object_put(event);
     }
     if (end)
@@ -84,7 +84,7 @@ static int join(const struct fabric_config *config, const struct hosts_plan *pla
     }
     status = wait_for_end(&host, plan->name[plan->self], signal_fd);
     host_stop(&host);
-    say_why(&host, plan->name[plan->self]);
+    print_reason(&host, plan->name[plan->self]);
     if (status == EXIT_FAILURE && WIFSIGNALED(host.status))
         print_message("host %s: the fabric was killed by signal %d", plan->name[plan->self],
                       WTERMSIG(host.status));

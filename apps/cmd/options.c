@@ -88,22 +88,6 @@ static bool read_set(void *into, const char *value, const char **right)
     return true;
 }
 
-static bool read_combine(void *into, const char *value, const char **right)
-{
-    *right = "arrival or port";
-    if (strcmp(value, "arrival") == 0)
-        return read_set(into, "combine_order=arrival", right);
-    return strcmp(value, "port") == 0 && read_set(into, "combine_order=port", right);
-}
-
-static bool read_credits(void *into, const char *value, const char **right)
-{
-    *right = "row or counter";
-    if (strcmp(value, "row") == 0)
-        return read_set(into, "credit=row", right);
-    return strcmp(value, "counter") == 0 && read_set(into, "credit=counter", right);
-}
-
 #define COUNT_PS 250 /* time of an instruction, unless --compute count:NS gives it */
 
 /* Read "SCALE" or "NS", a decimal number above 0, which multiplies @unit_ps. */
@@ -238,11 +222,6 @@ static const struct option_row rows[] = {
      .group = OPTIONS_FABRIC},
     {"seed", "N", "seed of random choices (default 1)", .at = AT(seed), .most = UINT64_MAX,
      .wide = true, .right = "a whole number from 0 to 18446744073709551615",
-     .group = OPTIONS_FABRIC},
-    {"combine", "arrival|port",
-     "order in which values are combined; port: bit-identical results in every run", read_combine,
-     .group = OPTIONS_FABRIC},
-    {"credits", "row|counter", "what a credit guarantees; see docs/profiles.md", read_credits,
      .group = OPTIONS_FABRIC},
     {"set", "FIELD=VALUE", "override a field of the profile; may be repeated", read_set,
      .group = OPTIONS_FABRIC},

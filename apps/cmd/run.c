@@ -70,20 +70,20 @@ struct run {
     int command_status; /* after the command's end: its status, as from wait() */
     enum phase phase;
     int64_t start_ms;
-    int64_t end_ms;   /* when the command ended; 0: it still runs */
-    int64_t phase_ms; /* when the current phase began; not set in phase RUNNING */
-    bool hurried;     /* this phase ends at once, for example because the user interrupted twice */
+    int64_t end_ms;    /* when the command ended; 0: it still runs */
+    int64_t phase_ms;  /* when the current phase began; not set in phase RUNNING */
+    bool ends_at_once; /* this phase ends at once, for example because the user interrupted twice */
     struct emu_bounds bounds;
-    bool keep_going;  /* --keep-going: the death of a process does not end the run */
-    int interrupted;  /* the first signal that requested the end; 0: none */
-    bool failed;      /* a process on a node died, so the exit status is not 0 */
-    bool fabric_lost; /* the fabric ended before the command */
-    bool stood_still; /* --standstill TIME:end ended the run */
-    size_t deaths;    /* number of attached processes that died before the run began to end */
+    bool keep_going;          /* --keep-going: the death of a process does not end the run */
+    int interrupted;          /* the first signal that requested the end; 0: none */
+    bool failed;              /* a process on a node died, so the exit status is not 0 */
+    bool fabric_lost;         /* the fabric ended before the command */
+    bool ended_by_standstill; /* --standstill TIME:end ended the run */
+    size_t deaths; /* number of attached processes that died before the run began to end */
     /* descendants that do not belong to the run: the page's server, and children that this process
      * had before it executed fabemu */
-    pid_t before[65];
-    size_t befores;
+    pid_t foreign[65];
+    size_t foreign_count;
     struct web *web; /* the web page's server, if there is one */
     struct standstill standstill;
     struct arrival arrival;
@@ -94,7 +94,7 @@ static void enter(struct run *run, enum phase phase)
 {
     run->phase = phase;
     run->phase_ms = emu_now_ms();
-    run->hurried = false;
+    run->ends_at_once = false;
 }
 
 static void begin_ending(struct run *run)
@@ -105,7 +105,7 @@ static void begin_ending(struct run *run)
 
 /* --- events ------------------------------------------------------------------------- */
 
-static void say_death(struct json_object *death, const char *then)
+static void print_death(struct json_object *death, const char *then)
 {
     char node[TOPO_SHOWN_BYTES];
 
@@ -138,7 +138,7 @@ static void on_death(struct run *run, struct json_object *event)
 
     if (!then)
         return;
-    say_death(event, then);
+    print_death(event, then);
     run->deaths++;
 }
 
@@ -166,7 +166,7 @@ static void on_standstill(struct run *run, struct json_object *event)
         return;
     print_message("ending the run, which stands still (--standstill …:end); exit status %d",
                   EXIT_STANDSTILL);
-    run->stood_still = true;
+    run->ended_by_standstill = true;
     begin_ending(run);
     kill(run->command, SIGTERM);
 }
@@ -187,7 +187,7 @@ static void on_event(struct run *run, struct json_object *event)
     char node[TOPO_SHOWN_BYTES];
 
     host_event(&run->host, event);
-    host_say(event);
+    host_print_event(event);
     if (strcmp(what, "attached") == 0) {
         arrival_event(&run->arrival, event);
     } else if (strcmp(what, "node_died") == 0) {
@@ -258,15 +258,15 @@ static void on_command_end(struct run *run, int status)
                       run->argv[0], WTERMSIG(status));
 }
 
-/* Remove @pid from run->before. It has ended, so a process of the run may get the same number. */
-static void forget_before(struct run *run, pid_t pid)
+/* Remove @pid from run->foreign. It has ended, so a process of the run may get the same number. */
+static void forget_foreign(struct run *run, pid_t pid)
 {
     size_t kept = 0;
 
-    for (size_t i = 0; i < run->befores; i++)
-        if (run->before[i] != pid)
-            run->before[kept++] = run->before[i];
-    run->befores = kept;
+    for (size_t i = 0; i < run->foreign_count; i++)
+        if (run->foreign[i] != pid)
+            run->foreign[kept++] = run->foreign[i];
+    run->foreign_count = kept;
 }
 
 static void reap_all(struct run *run)
@@ -275,7 +275,7 @@ static void reap_all(struct run *run)
     pid_t pid;
 
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-        forget_before(run, pid);
+        forget_foreign(run, pid);
         if (pid == run->command) {
             on_command_end(run, status);
         } else if (pid == run->host.pid) {
@@ -297,7 +297,7 @@ static void on_interrupt(struct run *run, const struct signalfd_siginfo *info)
     if (!run->interrupted && run->phase == RUNNING)
         standstill_print_last(&run->standstill);
     else if (run->interrupted && run->phase == ENDING)
-        run->hurried = true;
+        run->ends_at_once = true;
     run->interrupted = run->interrupted ? run->interrupted : signal;
     begin_ending(run);
     /* the command has also received the signal if it comes from the terminal (SI_KERNEL) */
@@ -343,7 +343,7 @@ static uint64_t phase_bound_ms(const struct run *run)
 
 static bool phase_is_over(const struct run *run)
 {
-    return run->hurried || (uint64_t)(emu_now_ms() - run->phase_ms) >= phase_bound_ms(run);
+    return run->ends_at_once || (uint64_t)(emu_now_ms() - run->phase_ms) >= phase_bound_ms(run);
 }
 
 /* Enter the next phases that are due, and send their signals. @left: living descendants. */
@@ -353,7 +353,7 @@ static void escalate(struct run *run, const pid_t *left, size_t count)
         print_message("the command left %zu process%s behind; ending %s", count, plural_es(count),
                       count == 1 ? "it" : "them");
         enter(run, ENDING);
-        run->hurried = true;
+        run->ends_at_once = true;
     }
     if (run->phase == ENDING && phase_is_over(run)) {
         signal_left(run, left, count, false, SIGTERM);
@@ -392,9 +392,9 @@ static size_t find_left(const struct run *run, pid_t *left, size_t max)
 
     for (size_t i = 0; i < found; i++) {
         size_t j = 0;
-        while (j < run->befores && run->before[j] != left[i])
+        while (j < run->foreign_count && run->foreign[j] != left[i])
             j++;
-        if (j == run->befores)
+        if (j == run->foreign_count)
             left[count++] = left[i];
     }
     return count;
@@ -468,7 +468,7 @@ static int exit_status(const struct run *run)
         return 128 + run->interrupted;
     if (run->fabric_lost)
         return EXIT_FAILURE;
-    if (run->stood_still)
+    if (run->ended_by_standstill)
         return EXIT_STANDSTILL;
     status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     return status == 0 && run->failed ? EXIT_FAILURE : status;
@@ -485,11 +485,11 @@ static void settle_deaths(struct run *run, struct json_object *died)
 
     if (run->phase >= ENDING && count > run->deaths)
         json_object_array_del_idx(died, run->deaths, count - run->deaths);
-    if (run->interrupted || run->stood_still) /* the supervisor has killed these processes, so
-                                               * they do not count */
+    /* the supervisor has killed these processes, so they do not count */
+    if (run->interrupted || run->ended_by_standstill)
         json_add_number(json_object_object_get(run->host.report, "processes"), "died", run->deaths);
     for (size_t i = run->deaths; run->phase < ENDING && i < count; i++)
-        say_death(emu_json_at(died, i), "");
+        print_death(emu_json_at(died, i), "");
 }
 
 /* Add the fields of the report that only the supervisor knows. */
@@ -593,7 +593,7 @@ static int finish(struct run *run)
     scratch_remove(run->scratch);
     host_stop(&run->host);
     int status = exit_status(run);
-    if (host_unwritten(&run->host))
+    if (host_has_unwritten_files(&run->host))
         status = status ? status : EXIT_FAILURE;
     if (run->host.report) {
         settle_deaths(run, json_object_object_get(run->host.report, "died"));
@@ -683,7 +683,7 @@ static int page_start(struct run *run, const char *name)
         print_message("%s", error);
         return err;
     }
-    run->before[run->befores++] = run->web->pid;
+    run->foreign[run->foreign_count++] = run->web->pid;
     web_address(run->web, address);
     print_message("page %s", address);
     return 0;
@@ -764,7 +764,7 @@ static void become_supervisor(struct run *run, struct command_signals *before)
     sigaction(SIGPIPE, &ignore, &before->pipe);
     sigaction(SIGXFSZ, &ignore, &before->file_size);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    run->befores = procs_descendants(getpid(), 0, run->before, 64);
+    run->foreign_count = procs_descendants(getpid(), 0, run->foreign, 64);
     run->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 

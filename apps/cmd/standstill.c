@@ -8,7 +8,7 @@
 #include "apps/cmd/standstill_lines.h"
 #include "apps/control/conn.h"
 
-static void say_line(const char *line)
+static void print_line(const char *line)
 {
     print_message("%s", line);
 }
@@ -17,8 +17,8 @@ void standstill_print_last(const struct standstill *standstill)
 {
     if (!standstill->last)
         return;
-    standstill_print_time(standstill->last, say_line);
-    standstill_print(standstill->last, say_line);
+    standstill_print_time(standstill->last, print_line);
+    standstill_print(standstill->last, print_line);
 }
 
 void standstill_event(struct standstill *standstill, struct json_object *event, bool say_it)
@@ -69,5 +69,5 @@ void standstill_release(struct standstill *standstill)
 
 void standstill_disagreement(struct json_object *event)
 {
-    standstill_print_disagreement(event, say_line);
+    standstill_print_disagreement(event, print_line);
 }

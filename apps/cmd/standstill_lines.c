@@ -75,7 +75,7 @@ static const char *node_shown(const struct printing *to, int64_t node,
 }
 
 /* Append "rank 3" or, if the process at @node has no rank, "node 3". */
-static void add_who(struct line *line, const struct printing *to, int64_t node)
+static void add_process(struct line *line, const struct printing *to, int64_t node)
 {
     int64_t rank = rank_at(to, node);
     char shown[TOPO_SHOWN_BYTES];
@@ -87,12 +87,12 @@ static void add_who(struct line *line, const struct printing *to, int64_t node)
 }
 
 /* Append "rank 3 (node 3, host beta, pid 77, program)". */
-static void add_who_fully(struct line *line, const struct printing *to, int64_t node)
+static void add_process_fully(struct line *line, const struct printing *to, int64_t node)
 {
     struct json_object *process = process_at(to, node);
     char shown[TOPO_SHOWN_BYTES];
 
-    add_who(line, to, node);
+    add_process(line, to, node);
     if (!emu_json_number(process, "pid", 0))
         return;
     add(line, " (");
@@ -159,7 +159,7 @@ static void add_what(struct line *line, const struct printing *to, struct json_o
             emu_json_text(what, "type", ""));
     if (root >= 0) {
         add(line, strcmp(kind, "reduce") == 0 ? " to " : " from ");
-        add_who(line, to, root);
+        add_process(line, to, root);
     }
 }
 
@@ -248,7 +248,7 @@ static void print_missing(const struct printing *to, struct json_object *one)
     char shown[TOPO_SHOWN_BYTES];
 
     add(&line, "  ");
-    add_who_fully(&line, to, node);
+    add_process_fully(&line, to, node);
     add(&line, emu_json_true(one, "entered")
                    ? " has entered it, but its contribution has not arrived"
                    : " has not entered it");
@@ -266,7 +266,7 @@ static void print_differing(const struct printing *to, struct json_object *one)
     struct line line = {.used = 0};
 
     add(&line, "  ");
-    add_who_fully(&line, to, emu_json_number(one, "node", -1));
+    add_process_fully(&line, to, emu_json_number(one, "node", -1));
     add(&line, " called ");
     add_what(&line, to, one, true);
     add(&line, " instead: the members do not agree");
@@ -286,7 +286,7 @@ static void print_mismatch(const struct printing *to, struct json_object *mismat
         if (node < 0)
             add(&line, "several");
         else
-            add_who_fully(&line, to, node);
+            add_process_fully(&line, to, node);
         add(&line, " called ");
         add_what(&line, to, side, true);
     }
@@ -424,7 +424,7 @@ static void add_unexpected(struct line *line, const struct printing *to,
         return;
     add(line, "; %lld message%s arrived that match%s no receive, the first from ", (long long)count,
         count == 1 ? " has" : "s have", count == 1 ? "es" : "");
-    add_who(line, to, emu_json_number(first, "node", -1));
+    add_process(line, to, emu_json_number(first, "node", -1));
     add_tag(line, first, mpi);
     add_bytes(line, first);
 }
@@ -450,7 +450,7 @@ static void add_op(struct line *line, const struct printing *to, struct json_obj
     if (node < 0)
         add(line, "anyone");
     else
-        add_who(line, to, node);
+        add_process(line, to, node);
     if (receives || strcmp(kind, "send") == 0)
         add_tag(line, op, mpi);
     add_bytes(line, op);
@@ -471,7 +471,7 @@ static void print_op(const struct printing *to, struct json_object *process, con
 
     if (!op)
         return;
-    add_who_fully(&line, to, emu_json_number(process, "node", -1));
+    add_process_fully(&line, to, emu_json_number(process, "node", -1));
     add_op(&line, to, process, op);
     to->print(line.text);
 }
@@ -483,7 +483,7 @@ static void print_absent(const struct printing *to)
         struct json_object *process = emu_json_at(to->attached, i);
         struct line line = {.used = 0};
 
-        add_who_fully(&line, to, emu_json_number(process, "node", -1));
+        add_process_fully(&line, to, emu_json_number(process, "node", -1));
         if (!add_absence(&line, process))
             continue;
         to->print(line.text);
@@ -556,14 +556,14 @@ static void print_link(const struct printing *to, struct json_object *one)
 
     if (strcmp(what, "process") == 0) {
         add(&line, "the link to ");
-        add_who_fully(&line, to, node);
+        add_process_fully(&line, to, node);
         add(&line, " waits for space: its process does not receive its segments");
     } else if (node >= 0) {
         if (sw >= 0) /* the number is that of the switch's port, and the node has no other link */
             add(&line, "the link of ");
         else
             add(&line, "link %lld of ", port);
-        add_who_fully(&line, to, node);
+        add_process_fully(&line, to, node);
         add_lacks(&line, what);
     } else {
         add(&line, "the link from %s, port %lld", json_show_switch(one, shown), port);
@@ -581,18 +581,18 @@ static void print_disagreement(const struct printing *to, struct json_object *on
     struct json_object *other = json_object_object_get(one, "other");
     struct line line = {.used = 0};
 
-    add_who_fully(&line, to, emu_json_number(mine, "node", -1));
+    add_process_fully(&line, to, emu_json_number(mine, "node", -1));
     add(&line, " and ");
-    add_who_fully(&line, to, emu_json_number(other, "node", -1));
+    add_process_fully(&line, to, emu_json_number(other, "node", -1));
     add(&line, " do not agree on collective %lld of ",
         (long long)emu_json_number(one, "number", 0));
     add_group(&line, one);
     add(&line, ": ");
-    add_who(&line, to, emu_json_number(mine, "node", -1));
+    add_process(&line, to, emu_json_number(mine, "node", -1));
     add(&line, " called ");
     add_what(&line, to, mine, true);
     add(&line, ", and ");
-    add_who(&line, to, emu_json_number(other, "node", -1));
+    add_process(&line, to, emu_json_number(other, "node", -1));
     add(&line, " called ");
     add_what(&line, to, other, true);
     to->print(line.text);

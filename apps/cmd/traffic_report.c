@@ -158,7 +158,7 @@ static struct json_object *parameters_json(const struct traffic_result *result,
     } else if (pattern->kind == TRAFFIC_PERMUTATION) {
         json_add_number(all, "number", pattern->number);
     } else if (pattern->kind == TRAFFIC_MULTICAST) {
-        json_add_text(all, "fanout_law", traffic_law_name(config->law));
+        json_add_text(all, "fanout_law", traffic_distribution_name(config->law));
         json_add_number(all, "sets", result->sets);
     }
     return all;

@@ -67,7 +67,7 @@ static void on_event(struct up *up, struct host *host, struct json_object *event
     else if (strcmp(what, "standstill") == 0)
         standstill_event(&up->standstill, event, true);
     else
-        host_say(event);
+        host_print_event(event);
 }
 
 static void take_events(struct up *up, struct host *host)
@@ -168,7 +168,7 @@ static int supervise(struct up *up)
     wait_for_end(up, &host, signal_fd);
     bool asked = host.conn.fd >= 0 || host.report, failed;
     host_stop(&host);
-    failed = host_unwritten(&host);
+    failed = host_has_unwritten_files(&host);
     timeline_sweep(plan.timeline.path);
     if (host.report)
         web_send_report(web, host.report);
@@ -189,9 +189,10 @@ static int supervise(struct up *up)
 }
 
 /*
- * Leave the terminal, but not the session (settle_in() in host.c has the reason). A background
- * process group gets no signals from the terminal's keys. A process without a controlling terminal
- * gets no SIGHUP when the terminal closes. Errors are sent to the command through the pipe.
+ * Leave the terminal, but not the session (detach_from_terminal() in host.c has the reason). A
+ * background process group gets no signals from the terminal's keys. A process without a
+ * controlling terminal gets no SIGHUP when the terminal closes. Errors are sent to the command
+ * through the pipe.
  */
 static void leave_terminal(void)
 {

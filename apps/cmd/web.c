@@ -33,7 +33,7 @@ static const struct options_command web_command = {
         "docs/web.md explains the page, and the key ? lists its keys.",
 };
 
-static void say_address(const struct web *web)
+static void print_address(const struct web *web)
 {
     char address[WEB_ADDRESS_BYTES];
 
@@ -88,7 +88,7 @@ static int serve(struct web *web, const char *name)
     sigprocmask(SIG_BLOCK, &signals, NULL);
     signal(SIGPIPE, SIG_IGN);
     int signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-    int err = web_serve(web, web->recording_fd < 0 ? name : NULL, signal_fd, say_address, error,
+    int err = web_serve(web, web->recording_fd < 0 ? name : NULL, signal_fd, print_address, error,
                         sizeof error);
     if (err)
         print_message("%s", error);

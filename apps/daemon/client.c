@@ -125,9 +125,9 @@ void daemon_client_events(struct daemon *daemon, struct client *client)
 {
     struct epoll_event event = {.data.ptr = client};
 
-    event.events = client->conn.out.bytes           ? EPOLLOUT
-                   : client->at_end || client->asks ? 0u
-                                                    : EPOLLIN;
+    event.events = client->conn.out.bytes            ? EPOLLOUT
+                   : client->at_end || client->query ? 0u
+                                                     : EPOLLIN;
     if (event.events == client->events)
         return;
     client->events = event.events;

@@ -56,9 +56,9 @@ struct client {
     bool cut_off;  /* daemon_cut_off() has notified the process */
     bool exits;    /* the process has announced that it exits without detaching */
     bool outside;  /* its MPI messages do not use the fabric: counted in daemon_record.outside */
-    struct daemon_query *asks;     /* the query for which the last request waits; NULL: none */
+    struct daemon_query *query;    /* the query for which the last request waits; NULL: none */
     const struct request *request; /* the last request's row in the table of request.c */
-    uint64_t asked;                /* number of the query that answers the last request */
+    uint64_t query_number;         /* number of the query that answers the last request */
 
     /* Set when the process has died (death.c). */
     int64_t died;      /* node to which the process was attached; -1: it has not died */
@@ -90,10 +90,11 @@ struct daemon {
     char fabric_id[17];         /* random: distinguishes this fabric from others of the same name */
     bool shutdown;              /* a signal or a request has asked the fabric to end */
     bool owner_gone;
-    bool busy;         /* some client has requests that can be handled now */
-    bool stands;       /* the supervisor has been notified of a standstill */
-    uint64_t stood_ns; /* when run_stands() last returned true; 0: its last result was false */
-    bool time_over;    /* the supervisor has been notified that simulated time has ended */
+    bool busy;                /* some client has requests that can be handled now */
+    bool standstill_reported; /* the supervisor has been notified of a standstill */
+    /* when run_stands_still() last returned true; 0: its last result was false */
+    uint64_t standstill_ns;
+    bool time_over; /* the supervisor has been notified that simulated time has ended */
     struct {
         uint64_t at_ns;       /* emu_now_ns() of the sample; 0: none yet */
         uint64_t starved_ns;  /* fabric_starved_ns() at that time */
@@ -140,12 +141,12 @@ struct daemon {
         bool *lost;
         /* by cable: its hosts are connected again, and settle_mended() has to handle that */
         bool *mended;
-        bool *now;      /* scratch space; by cable: the current loss affects it */
-        bool news;      /* `lost` has changed, and settle_lost() has to handle it */
-        bool heals;     /* `mended` has changed, and settle_mended() has to handle it */
-        bool severed;   /* a cable is lost, and this fabric cannot reroute traffic */
-        uint64_t gone;  /* bit per host: it is lost, and settle_gone() has to handle that */
-        uint64_t back;  /* bit per host: it was restarted, and settle_back() has to admit it */
+        bool *affected;      /* scratch space; by cable: the current loss affects it */
+        bool lost_changed;   /* `lost` has changed, and settle_lost() has to handle it */
+        bool mended_changed; /* `mended` has changed, and settle_mended() has to handle it */
+        bool severed;        /* a cable is lost, and this fabric cannot reroute traffic */
+        uint64_t gone;       /* bit per host: it is lost, and settle_gone() has to handle that */
+        uint64_t back;       /* bit per host: it was restarted, and settle_back() has to admit it */
         uint64_t joins; /* bit per host: it was admitted, and some of its links are not up yet */
     } remote;           /* remote.c */
 

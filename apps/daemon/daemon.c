@@ -127,7 +127,7 @@ static void client_end(struct daemon *daemon, struct client *client)
 /* Return whether to read the next request: the reply to the last request must have been sent. */
 static bool client_listens(const struct client *client)
 {
-    return !client->gone && !client->closing && !client->conn.out.bytes && !client->asks;
+    return !client->gone && !client->closing && !client->conn.out.bytes && !client->query;
 }
 
 /* Handle some requests of a client: those left from the last round, or the result of one read. */
@@ -160,9 +160,9 @@ static void client_serve(struct daemon *daemon, struct client *client)
     }
     if (!client->gone)
         daemon_client_count(daemon, client);
-    client->has_lines = (lines == REQUESTS_PER_TURN || client->conn.out.bytes || client->asks) &&
+    client->has_lines = (lines == REQUESTS_PER_TURN || client->conn.out.bytes || client->query) &&
                         !client->gone && !client->closing;
-    if (client->asks && !client->gone)
+    if (client->query && !client->gone)
         daemon_client_events(daemon, client);
     daemon->busy = daemon->busy || (client->has_lines && client_listens(client));
     if (client->at_end && !client->has_lines)
@@ -292,7 +292,7 @@ static void serve_round(struct daemon *daemon, int most_ms)
         } else if (what != &daemon->exiting && !client->gone) {
             if (client->conn.out.bytes)
                 daemon_client_flush(daemon, client);
-            if (!client->gone && client->asks && events[i].events & (EPOLLHUP | EPOLLERR))
+            if (!client->gone && client->query && events[i].events & (EPOLLHUP | EPOLLERR))
                 daemon_client_gone(daemon, client); /* the client closed its connection while its
                                                      * request waited for a query */
             if (!client->gone && !client->has_lines && events[i].events & ~(uint32_t)EPOLLOUT)

@@ -72,9 +72,9 @@ struct daemon_record {
     uint32_t refusals;
     struct daemon_refusal refusal[DAEMON_REFUSALS_MAX];
     uint64_t cut_off; /* processes that were cut off because they did not read their segments */
-    uint64_t goodbyes_late; /* disconnects that a peer did not confirm in time */
-    uint32_t peak;          /* largest number of nodes attached at the same time */
-    uint32_t died;          /* processes that ended without detaching */
+    uint64_t disconnects_unconfirmed; /* disconnects that a peer did not confirm in time */
+    uint32_t peak;                    /* largest number of nodes attached at the same time */
+    uint32_t died;                    /* processes that ended without detaching */
     struct daemon_death death[DAEMON_DEATHS_MAX]; /* the first of these processes */
 };
 

@@ -19,7 +19,7 @@
 #define LINES_PER_CHECK 8192u
 
 /* A description of a process for an error message. */
-struct whose {
+struct process_text {
     char text[64 + TOPO_SHOWN_BYTES];
 };
 
@@ -27,20 +27,20 @@ struct whose {
  * Describe process @incarnation of a node. If that process is still attached, the text is the name
  * of the node, with the suffix @s, which is "'s" for a genitive, or "".
  */
-static struct whose whose_of(const struct daemon *daemon, uint32_t node, uint64_t incarnation,
-                             const char *s)
+static struct process_text process_text_of(const struct daemon *daemon, uint32_t node,
+                                           uint64_t incarnation, const char *s)
 {
     const struct client *client = daemon->by_node[node];
     char shown[TOPO_SHOWN_BYTES];
-    struct whose whose;
+    struct process_text process;
 
     topo_show_node(daemon->graph, node, shown);
     if (!incarnation || (client && client->incarnation == incarnation))
-        snprintf(whose.text, sizeof whose.text, "%s%s", shown, s);
+        snprintf(process.text, sizeof process.text, "%s%s", shown, s);
     else
-        snprintf(whose.text, sizeof whose.text, "process %llu of %s (has left)",
+        snprintf(process.text, sizeof process.text, "process %llu of %s (has left)",
                  (unsigned long long)incarnation, shown);
-    return whose;
+    return process;
 }
 
 /* Write the reason for error messages of programs. @of: sender and receiver of the lost segment. */
@@ -67,7 +67,7 @@ static void why_text(struct daemon *daemon, const struct fabric_drop *drop, cons
         break;
     case FABRIC_LEFT_GAVE_UP:
         snprintf(text, bytes, "a packet that %s sent before it detached was given up",
-                 whose_of(daemon, drop->from, drop->from_incarnation, "").text);
+                 process_text_of(daemon, drop->from, drop->from_incarnation, "").text);
         break;
     case FABRIC_UNIT_STUCK:
     case FABRIC_UNIT_OUT:
@@ -110,12 +110,12 @@ static void segment_notify(struct daemon *daemon, const struct fabric_drop *drop
 static void drop_notify(struct daemon *daemon, struct daemon_drops *drops,
                         const struct fabric_drop *drop, struct json_object *event)
 {
-    char of[2 * sizeof(struct whose) + 8] = "the group", why[640];
+    char of[2 * sizeof(struct process_text) + 8] = "the group", why[640];
 
     if (drop->what == FABRIC_LOST_SEGMENT)
         snprintf(of, sizeof of, "%s to %s",
-                 whose_of(daemon, drop->from, drop->from_incarnation, "'s").text,
-                 whose_of(daemon, drop->to, drop->to_incarnation, "").text);
+                 process_text_of(daemon, drop->from, drop->from_incarnation, "'s").text,
+                 process_text_of(daemon, drop->to, drop->to_incarnation, "").text);
     why_text(daemon, drop, of, why, sizeof why);
     if (drop->what == FABRIC_LOST_SEGMENT) {
         drops->pairs++;

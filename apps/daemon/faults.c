@@ -195,7 +195,7 @@ static struct json_object *hit_of(struct daemon *daemon, const struct emu_fault_
         /* no entries for EMU_FAULT_SEE and above, which hit_take() ignores */
         [EMU_FAULT_LOSE] = "lost",           [EMU_FAULT_FLIP_ANY] = "damaged",
         [EMU_FAULT_FLIP_HEADER] = "damaged", [EMU_FAULT_FLIP_PAYLOAD] = "damaged",
-        [EMU_FAULT_DOUBLE] = "doubled",      [EMU_FAULT_DELAY] = "held",
+        [EMU_FAULT_DUPLICATE] = "doubled",   [EMU_FAULT_DELAY] = "held",
         [EMU_FAULT_SLOW] = "slowed",         [EMU_FAULT_STICK] = "kept waiting",
     };
     struct json_object *reported = daemon_event(daemon, "hit", hit_ps(daemon, hit));
@@ -655,7 +655,7 @@ static struct json_object *links_of(const struct daemon *daemon)
     json_add_number(links, "new_tables", tables);
     json_add_number(links, "groups_without_tree", f->links[MANAGER_EVENT_TREELESS]);
     json_add_number(links, "traps", f->links[MANAGER_EVENT_TRAP]);
-    json_add_number(links, "trees_moved", fabric_regrown(daemon->fabric));
+    json_add_number(links, "trees_moved", fabric_replanned(daemon->fabric));
     json_add_number(links, "rerouted", manager_rerouted(f->manager));
     json_add_number(links, "partitioned", fabric_dropped_unreachable(daemon->fabric));
     json_add_number(links, "recovery_mean_ns", tables ? f->recovery_ps / tables / 1000 : 0);

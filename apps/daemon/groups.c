@@ -44,7 +44,7 @@
 #include "apps/fabric/links.h"
 #include "apps/base/message.h"
 
-enum standing {
+enum member_state {
     INVITED,
     JOINED,
     GONE /* it has left, or has lost its invitation */
@@ -52,7 +52,7 @@ enum standing {
 
 struct member {
     uint32_t node;
-    enum standing standing;
+    enum member_state state;
     bool owed; /* it gets the group's error when it asks for the group by its key */
 };
 
@@ -112,7 +112,7 @@ static struct member *find_member(struct daemon *daemon, int64_t id, int64_t nod
 
     *ret = group;
     member = group ? group_member(group, node) : NULL;
-    return member && member->standing != GONE ? member : NULL;
+    return member && member->state != GONE ? member : NULL;
 }
 
 /* --- charging ------------------------------------------------------------------------- */
@@ -134,7 +134,7 @@ static void group_charge_next(struct daemon *daemon, struct daemon_group *group)
     uint32_t i = 0;
 
     group_discharge(daemon, group);
-    while (group->member[i].standing == GONE)
+    while (group->member[i].state == GONE)
         i++;
     group_charge(daemon, group, group->member[i].node);
 }
@@ -185,7 +185,7 @@ static void group_publish(struct daemon *daemon, const struct daemon_group *grou
 
 static void member_drop(struct daemon *daemon, struct daemon_group *group, struct member *member)
 {
-    member->standing = GONE;
+    member->state = GONE;
     group->left--;
     fabric_group_leave(daemon->fabric, group->id, member->node);
 }
@@ -241,7 +241,7 @@ static void group_break(struct daemon *daemon, struct daemon_group *group, int64
     if (group->over_by < 0)
         group->over_by = by;
     for (uint32_t i = 0; i < group->count; i++) {
-        if (group->member[i].standing != INVITED)
+        if (group->member[i].state != INVITED)
             continue;
         member_drop(daemon, group, &group->member[i]);
         if (*group->key.text)
@@ -290,7 +290,7 @@ static void group_list(const struct daemon_group *group, int64_t without,
     for (uint32_t i = 0; i < group->count; i++) {
         uint32_t node = group->member[i].node;
 
-        if (group->member[i].standing == GONE || node == without)
+        if (group->member[i].state == GONE || node == without)
             continue;
         if (!lists[node])
             lists[node] = json_object_new_array();
@@ -308,7 +308,7 @@ struct json_object **daemon_groups_quit(struct daemon *daemon, struct client *cl
 
         if (member)
             member_settle(group, member); /* a later process on the node is not owed an error */
-        if (member && member->standing != GONE) {
+        if (member && member->state != GONE) {
             if (lists)
                 group_list(group, client->node, lists);
             member_drop(daemon, group, member);
@@ -326,8 +326,8 @@ static bool group_is_partitioned(const struct daemon *daemon, const struct daemo
     if (fabric_group_is_severed(daemon->fabric, group->id))
         return true;
     for (uint32_t i = 0; i < group->count; i++)
-        for (uint32_t k = 0; k < group->count && group->member[i].standing != GONE; k++)
-            if (group->member[k].standing != GONE &&
+        for (uint32_t k = 0; k < group->count && group->member[i].state != GONE; k++)
+            if (group->member[k].state != GONE &&
                 !fabric_reaches(daemon->fabric, group->member[i].node, group->member[k].node))
                 return true;
     return false;
@@ -361,7 +361,7 @@ void daemon_groups_each(struct daemon *daemon,
         if (group->over)
             continue;
         for (uint32_t i = 0; i < group->count; i++)
-            if (group->member[i].standing != GONE)
+            if (group->member[i].state != GONE)
                 nodes[count++] = group->member[i].node;
         each(context, group->id, nodes, count);
     }
@@ -406,7 +406,7 @@ static void group_fail(struct daemon *daemon, struct daemon_group *group, const 
         struct client *client = daemon->by_node[group->member[i].node];
         struct json_object *groups, *event;
 
-        if (group->member[i].standing == GONE || !client)
+        if (group->member[i].state == GONE || !client)
             continue;
         groups = json_object_new_array();
         json_object_array_add(groups, json_object_new_int64(group->id));
@@ -565,7 +565,7 @@ static void group_refuse(struct daemon *daemon, const struct client *client, con
     group->err = err;
     group->why = strdup(why);
     for (uint32_t i = 0; i < count; i++) {
-        group->member[i].standing = GONE;
+        group->member[i].state = GONE;
         if (nodes[i] != group->holder)
             member_owe(group, &group->member[i]);
     }
@@ -600,7 +600,7 @@ static struct member *find_answer(struct daemon *daemon, const struct client *cl
         struct member *member =
             group_matches(group, nodes, count, key) ? group_member(group, client->node) : NULL;
 
-        if (!member || (member->standing != INVITED && !member->owed))
+        if (!member || (member->state != INVITED && !member->owed))
             continue;
         found = member; /* the list has the newest group first */
         *ret = group;
@@ -734,7 +734,7 @@ void daemon_group_join(struct daemon *daemon, struct client *client, struct json
         return;
     }
     members = emu_json_number(request, "members", group->count);
-    if (member->standing == JOINED) {
+    if (member->state == JOINED) {
         daemon_reply_error(daemon, client, -EALREADY, "this process has joined that group already");
     } else if (members != group->count) { /* the process means another group, because its number
                                            * of members differs */
@@ -746,7 +746,7 @@ void daemon_group_join(struct daemon *daemon, struct client *client, struct json
                            "group %" PRId64 " has %u member%s, not %" PRId64, id, count,
                            plural_s(count), members);
     } else {
-        member->standing = JOINED;
+        member->state = JOINED;
         daemon_send(daemon, client, json_add_number(conn_ok(), "members", group->count));
     }
 }
@@ -761,7 +761,7 @@ void daemon_group_leave(struct daemon *daemon, struct client *client, struct jso
         daemon_reply_error(daemon, client, -ENOENT, "this node is not a member of that group");
         return;
     }
-    if (member->standing == INVITED)
+    if (member->state == INVITED)
         group_decline(daemon, group, member);
     else
         member_drop(daemon, group, member);
@@ -775,7 +775,7 @@ void daemon_group_break(struct daemon *daemon, struct client *client, struct jso
     struct member *member =
         find_member(daemon, emu_json_number(request, "group", -1), client->node, &group);
 
-    if (!member || member->standing != JOINED) {
+    if (!member || member->state != JOINED) {
         daemon_reply_error(daemon, client, -ENOENT, "this node has not joined that group");
         return;
     }

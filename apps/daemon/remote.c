@@ -73,18 +73,18 @@ static int on_connected(void *ctx, int fd, struct coordinator_process *process, 
 static bool cables_lost(struct daemon *daemon, uint32_t a, uint32_t b, uint32_t number, uint32_t of)
 {
     uint32_t cables = fabric_cable_count(daemon->fabric);
-    bool *now = daemon->remote.now; /* by cable: this loss affects it */
-    bool news = false;
+    bool *now = daemon->remote.affected; /* by cable: this loss affects it */
+    bool changed = false;
 
     memset(now, 0, cables * sizeof *now);
     fabric_crossings_by(daemon->fabric, a, b, number, of, now);
     for (uint32_t i = 0; i < cables; i++) {
-        news |= now[i] && (!daemon->remote.lost[i] || daemon->remote.mended[i]);
+        changed |= now[i] && (!daemon->remote.lost[i] || daemon->remote.mended[i]);
         daemon->remote.lost[i] = daemon->remote.lost[i] || now[i];
         daemon->remote.mended[i] = daemon->remote.mended[i] && !now[i];
     }
-    daemon->remote.news |= news;
-    return news;
+    daemon->remote.lost_changed |= changed;
+    return changed;
 }
 
 static void on_lost(void *ctx, uint32_t host, const char *why)
@@ -148,7 +148,7 @@ static void on_mended(void *ctx, uint32_t a, uint32_t b)
     struct daemon *daemon = ctx;
 
     fabric_crossings_by(daemon->fabric, a, b, 0, 1, daemon->remote.mended);
-    daemon->remote.heals = true;
+    daemon->remote.mended_changed = true;
 }
 
 static void notify_refused(struct daemon *daemon, const char *what, uint32_t host, const char *why)
@@ -189,8 +189,8 @@ int daemon_remote_open(struct daemon *daemon, char *error, size_t error_bytes)
 
     daemon->remote.lost = calloc(cables, sizeof *daemon->remote.lost);
     daemon->remote.mended = calloc(cables, sizeof *daemon->remote.mended);
-    daemon->remote.now = calloc(cables, sizeof *daemon->remote.now);
-    if (!daemon->remote.lost || !daemon->remote.mended || !daemon->remote.now)
+    daemon->remote.affected = calloc(cables, sizeof *daemon->remote.affected);
+    if (!daemon->remote.lost || !daemon->remote.mended || !daemon->remote.affected)
         return fail(-ENOMEM, error, error_bytes, "no memory for %u hosts", config.count);
     config.fabric = daemon->fabric;
     config.signal_fd = daemon->config->signal_fd;
@@ -264,7 +264,7 @@ static int settle_lost(struct daemon *daemon, char *error, size_t error_bytes)
 {
     int err;
 
-    daemon->remote.news = false;
+    daemon->remote.lost_changed = false;
     if (reroutes(daemon))
         return daemon_faults_sever(daemon, daemon->remote.lost, error, error_bytes);
     err = fabric_sever(daemon->fabric, daemon->remote.lost);
@@ -303,7 +303,7 @@ static int settle_mended(struct daemon *daemon, char *error, size_t error_bytes)
     bool *mended = daemon->remote.mended, any = false;
     int err = 0;
 
-    daemon->remote.heals = false;
+    daemon->remote.mended_changed = false;
     if (daemon->remote.severed)
         daemon_notify_unreachable(daemon);
     for (uint32_t i = 0; i < fabric_cable_count(daemon->fabric); i++) {
@@ -342,12 +342,12 @@ void daemon_remote_settle(struct daemon *daemon)
 {
     char error[256];
 
-    if (daemon->remote.news && settle_lost(daemon, error, sizeof error))
+    if (daemon->remote.lost_changed && settle_lost(daemon, error, sizeof error))
         print_message("%s", error);
     settle_gone(daemon);
     if (daemon->remote.back)
         settle_back(daemon);
-    if (daemon->remote.heals && settle_mended(daemon, error, sizeof error))
+    if (daemon->remote.mended_changed && settle_mended(daemon, error, sizeof error))
         print_message("%s", error);
     if (daemon->remote.joins)
         settle_joins(daemon);
@@ -367,7 +367,7 @@ void daemon_remote_close(struct daemon *daemon, const char *why)
     coordinator_close(hosts, why);
     free(daemon->remote.lost);
     free(daemon->remote.mended);
-    free(daemon->remote.now);
+    free(daemon->remote.affected);
 }
 
 void daemon_host_add(const struct daemon *daemon, uint32_t node, struct json_object *one)

@@ -121,7 +121,7 @@ static struct json_object *processes(const struct daemon_record *record)
     json_add_number(object, "refused", record->refused);
     json_add_number(object, "cut_off", record->cut_off);
     json_add_number(object, "died", record->died);
-    return json_add_number(object, "goodbyes_late", record->goodbyes_late);
+    return json_add_number(object, "disconnects_unconfirmed", record->disconnects_unconfirmed);
 }
 
 static struct json_object *transport(const struct fabric_transport *of)

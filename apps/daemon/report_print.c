@@ -155,9 +155,9 @@ static void print_fabric(FILE *out, struct json_object *report)
                 plural_s(number(processes, "refused")));
     if (number(processes, "cut_off"))
         fprintf(out, ", %lld cut off: did not take their segments", number(processes, "cut_off"));
-    if (number(processes, "goodbyes_late"))
+    if (number(processes, "disconnects_unconfirmed"))
         fprintf(out, ", %s not complete in time",
-                counted_of(processes, "goodbyes_late", "disconnect").text);
+                counted_of(processes, "disconnects_unconfirmed", "disconnect").text);
     fputc('\n', out);
 }
 

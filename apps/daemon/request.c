@@ -256,14 +256,14 @@ void daemon_node_free(struct daemon *daemon, struct client *client, bool dead)
 static void request_detach(struct daemon *daemon, struct client *client,
                            struct json_object *request)
 {
-    int64_t goodbyes_late = emu_json_number(request, "goodbyes_late", 0);
+    int64_t disconnects_unconfirmed = emu_json_number(request, "disconnects_unconfirmed", 0);
 
     if (client->node < 0) {
         daemon_reply_error(daemon, client, -ENOTCONN, "this connection has not attached");
         return;
     }
-    if (goodbyes_late > 0 && goodbyes_late <= daemon->graph->nodes)
-        daemon->record.goodbyes_late += (uint64_t)goodbyes_late;
+    if (disconnects_unconfirmed > 0 && disconnects_unconfirmed <= daemon->graph->nodes)
+        daemon->record.disconnects_unconfirmed += (uint64_t)disconnects_unconfirmed;
     daemon_left(daemon, client);
     client->closing = true;
     daemon_send(daemon, client, conn_ok());
@@ -482,9 +482,9 @@ static void request_waits(struct daemon *daemon, struct client *client, const st
     enum coordinator_query_kind of = row->after;
     struct daemon_query *query = &daemon->query[of];
 
-    client->asks = query;
+    client->query = query;
     client->request = row;
-    client->asked = query->number + 1;
+    client->query_number = query->number + 1;
     if (!query->waits)
         query_begin(daemon, of);
 }
@@ -500,13 +500,13 @@ static void query_ends(struct daemon *daemon, enum coordinator_query_kind of)
 
     query->waits = false;
     emu_each_listed (struct client, client, &daemon->clients, link) {
-        if (client->asks != query || client->gone)
+        if (client->query != query || client->gone)
             continue;
-        if (client->asked > query->number) {
+        if (client->query_number > query->number) {
             more = true;
             continue;
         }
-        client->asks = NULL;
+        client->query = NULL;
         client->request->answer(daemon, client, NULL);
     }
     if (more)
@@ -536,9 +536,9 @@ void daemon_queries_end(struct daemon *daemon)
         if (daemon->query[of].waits)
             coordinator_query_end(daemon->coordinator, of);
     emu_each_listed (struct client, client, &daemon->clients, link) {
-        if (!client->asks || client->gone)
+        if (!client->query || client->gone)
             continue;
-        client->asks = NULL;
+        client->query = NULL;
         daemon_reply_error(daemon, client, -ECANCELED,
                            "the fabric is shutting down, and not all of its hosts have answered");
     }

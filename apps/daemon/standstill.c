@@ -66,7 +66,7 @@ struct json_object *daemon_process_build(const struct daemon *daemon, const stru
     return json_add_text(one, "command", client->command);
 }
 
-static struct json_object *who_build(const struct daemon *daemon, uint32_t node)
+static struct json_object *process_build(const struct daemon *daemon, uint32_t node)
 {
     struct json_object *who = NULL;
 
@@ -105,7 +105,7 @@ static void mismatch_publish(struct daemon *daemon, struct client *client)
     who = json_object_new_array();
     for (size_t i = 0; i < sizeof nodes / sizeof nodes[0]; i++)
         if (nodes[i] != EMU_PENDING_ANY)
-            json_object_array_add(who, who_build(daemon, nodes[i]));
+            json_object_array_add(who, process_build(daemon, nodes[i]));
     json_object_object_add(event, "attached", who);
     json_object_object_add(event, "disagreement", mismatch_build(client));
     daemon_publish(daemon, json_object_get(event));
@@ -372,12 +372,12 @@ static uint64_t quiet_counted_ns(const struct daemon *daemon, uint64_t since_ns,
  * core becomes known only later, and then lowers the result of quiet_counted_ns(). Therefore, once
  * the run stands still, return true until something moves.
  */
-static bool run_stands(struct daemon *daemon, uint64_t quiet_ns, uint64_t now_ns)
+static bool run_stands_still(struct daemon *daemon, uint64_t quiet_ns, uint64_t now_ns)
 {
-    bool stands = quiet_ns && (quiet_ns < daemon->stood_ns ||
+    bool stands = quiet_ns && (quiet_ns < daemon->standstill_ns ||
                                quiet_counted_ns(daemon, quiet_ns, now_ns) >= QUIET_NS);
 
-    daemon->stood_ns = stands ? now_ns : 0;
+    daemon->standstill_ns = stands ? now_ns : 0;
     return stands;
 }
 
@@ -397,7 +397,7 @@ static struct json_object *standstill_build(struct daemon *daemon, uint64_t now_
     struct json_object *ret = json_object_new_object(), *collectives = NULL, *links = NULL;
     uint64_t quiet_ns = quiet_since_ns(daemon, now_ns);
 
-    if (run_stands(daemon, quiet_ns, now_ns))
+    if (run_stands_still(daemon, quiet_ns, now_ns))
         time_add(daemon, quiet_ns, now_ns, ret);
     else
         json_add_number(ret, "for_ns", 0);
@@ -426,9 +426,9 @@ static void standstill_publish(struct daemon *daemon, bool stands, uint64_t now_
 {
     struct json_object *event;
 
-    if (!stands && !daemon->stands)
+    if (!stands && !daemon->standstill_reported)
         return;
-    daemon->stands = stands;
+    daemon->standstill_reported = stands;
     event = conn_event("standstill");
     if (stands) {
         json_object_object_add(event, "attached", attached_build(daemon));
@@ -448,5 +448,5 @@ void daemon_standstill_tick(struct daemon *daemon)
     daemon->sample[daemon->samples++ % DAEMON_SAMPLES].starved_ns =
         fabric_starved_ns(daemon->fabric);
     fabric_stalls_sample(daemon->fabric, now_ns); /* on -ENOMEM the report lists no links */
-    standstill_publish(daemon, run_stands(daemon, since_ns, now_ns), now_ns);
+    standstill_publish(daemon, run_stands_still(daemon, since_ns, now_ns), now_ns);
 }

@@ -45,7 +45,7 @@ void fabric_counters_add(const struct fabric_counters *counters, uint64_t *sum,
 void fabric_counters_idle(const struct fabric_counters *counters, uint64_t *value)
 {
     for (size_t i = 0; i < counters->count; i++)
-        if (counters->counter[i].kind == FABRIC_LEVEL)
+        if (counters->counter[i].kind == FABRIC_GAUGE)
             value[i] = 0;
 }
 

@@ -61,10 +61,10 @@ struct fabric_node_sample {
 };
 
 enum fabric_counter_kind {
-    FABRIC_GROWS, /* a count since the start */
+    FABRIC_CUMULATIVE, /* a count since the start */
     /* a count since the start: the sum of the counts at both ends of the direction */
-    FABRIC_GROWS_AT_BOTH_ENDS,
-    FABRIC_LEVEL, /* a current number, which may decrease */
+    FABRIC_CUMULATIVE_AT_BOTH_ENDS,
+    FABRIC_GAUGE, /* a current number, which may decrease */
 };
 
 struct fabric_counter {
@@ -90,7 +90,7 @@ extern const struct fabric_counters fabric_node_counters;
 void fabric_counters_add(const struct fabric_counters *counters, uint64_t *sum,
                          const uint64_t *value);
 
-/** fabric_counters_idle - set the counters of a sample that are FABRIC_LEVEL to 0. */
+/** fabric_counters_idle - set the counters of a sample that are FABRIC_GAUGE to 0. */
 void fabric_counters_idle(const struct fabric_counters *counters, uint64_t *value);
 
 /**

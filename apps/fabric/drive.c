@@ -143,12 +143,12 @@ static const struct fabric_drive_kind by_lockstep = {
     .is_virtual = true,
 };
 
-void fabric_tell_base(struct fabric *fabric, struct emu_hostif *hostif)
+void fabric_publish_base(struct fabric *fabric, struct emu_hostif *hostif)
 {
     if (!fabric->drive.lockstep)
         return;
     fabric_pause(fabric);
-    emu_lockstep_tell_base(fabric->drive.lockstep, hostif);
+    emu_lockstep_publish_base(fabric->drive.lockstep, hostif);
     fabric_resume(fabric);
 }
 

@@ -343,7 +343,7 @@ static void unit_out(struct fabric *fabric, uint32_t sw, uint64_t now_ps)
 
         if (!group || !group->combines || group->failed || !tree_has(&group->tree, sw))
             continue;
-        if (fabric_has_states(&fabric->config) && fabric_group_evade(fabric, group, now_ps))
+        if (fabric_has_states(&fabric->config) && fabric_group_avoid_unit(fabric, group, now_ps))
             why.moved++;
         else
             group_fails(fabric, group, &(struct fabric_drop){.what = FABRIC_UNIT_STUCK, .sw = sw});

@@ -273,7 +273,7 @@ int fabric_combine_stall(struct fabric *fabric, uint32_t sw, bool stalled, uint6
     if (!stalled && fabric->combine[sw].out) {
         fabric_combine_out(fabric, sw, false, now_ps);
         fabric_drops_unit_back(fabric, sw);
-        fabric_regrow_treeless(fabric);
+        fabric_replan_treeless(fabric);
     }
     fabric_wake(fabric, unit ? engine_emu_dev(unit) : switch_emu_dev(fabric->sw[sw]), now_ps);
     return err;

@@ -393,25 +393,25 @@ void fabric_scan(struct fabric *fabric, struct fabric_scan_result *ret)
  * Therefore a destination counts as unreachable from a node if segments between them may use such a
  * cable. Otherwise some of these segments would be lost, and the receiver would not know which. For
  * each destination, the functions below search backwards from the severed cables and mark in
- * `strands` the switches from which segments may use one.
+ * `uses_severed` the switches from which segments may use one.
  */
 
-static bool *strands_to(const struct fabric *fabric, uint32_t node)
+static bool *uses_severed_to(const struct fabric *fabric, uint32_t node)
 {
-    return fabric->links.strands + (size_t)node * fabric->config.graph->switches;
+    return fabric->links.uses_severed + (size_t)node * fabric->config.graph->switches;
 }
 
 /* Return whether a severed cable, or a switch marked so far, is on a route from @sw to @to. */
-static bool switch_strands(const struct fabric *fabric, uint32_t sw, uint32_t to)
+static bool switch_uses_severed(const struct fabric *fabric, uint32_t sw, uint32_t to)
 {
     const struct topo_switch *at = &fabric->config.graph->sw[sw];
-    const bool *strands = strands_to(fabric, to);
+    const bool *uses_severed = uses_severed_to(fabric, to);
 
     emu_each_port (port, topo_route_ports(&at->route, to)) {
         uint32_t cable = fabric_cable_at(fabric, sw, port);
 
         if ((cable != TOPO_NONE && fabric->links.severed[cable]) ||
-            (at->end[port].kind == TOPO_END_SWITCH && strands[at->end[port].id]))
+            (at->end[port].kind == TOPO_END_SWITCH && uses_severed[at->end[port].id]))
             return true;
     }
     return false;
@@ -421,15 +421,15 @@ static bool switch_strands(const struct fabric *fabric, uint32_t sw, uint32_t to
  * Repeat until no more switches are marked. This takes about as many iterations as a route has
  * switches.
  */
-static void node_strands(struct fabric *fabric, uint32_t to)
+static void node_mark_severed(struct fabric *fabric, uint32_t to)
 {
-    bool *strands = strands_to(fabric, to), more = true;
+    bool *uses_severed = uses_severed_to(fabric, to), more = true;
 
     while (more) {
         more = false;
         for (uint32_t s = 0; s < fabric->config.graph->switches; s++)
-            if (!strands[s] && switch_strands(fabric, s, to))
-                strands[s] = more = true;
+            if (!uses_severed[s] && switch_uses_severed(fabric, s, to))
+                uses_severed[s] = more = true;
     }
 }
 
@@ -440,28 +440,30 @@ int fabric_sever(struct fabric *fabric, const bool *lost)
 
     if (!links->severed)
         links->severed = calloc(links->count + 1u, sizeof *links->severed);
-    if (!links->strands)
-        links->strands = calloc((size_t)graph->nodes * graph->switches, sizeof *links->strands);
-    if (!links->severed || !links->strands)
+    if (!links->uses_severed)
+        links->uses_severed =
+            calloc((size_t)graph->nodes * graph->switches, sizeof *links->uses_severed);
+    if (!links->severed || !links->uses_severed)
         return -ENOMEM;
     for (uint32_t i = 0; i < links->count; i++)
         links->severed[i] = lost[i];
-    memset(links->strands, 0, (size_t)graph->nodes * graph->switches * sizeof *links->strands);
+    memset(links->uses_severed, 0,
+           (size_t)graph->nodes * graph->switches * sizeof *links->uses_severed);
     for (uint32_t n = 0; n < graph->nodes; n++)
-        node_strands(fabric, n);
+        node_mark_severed(fabric, n);
     return 0;
 }
 
-bool fabric_strands(const struct fabric *fabric, uint32_t from, uint32_t to)
+bool fabric_uses_severed(const struct fabric *fabric, uint32_t from, uint32_t to)
 {
     const struct topo_graph *graph = fabric->config.graph;
 
-    if (!fabric->links.strands)
+    if (!fabric->links.uses_severed)
         return false;
     for (uint32_t l = 0; l < graph->node[from].links; l++) {
         uint32_t cable = fabric_cable_of(fabric, from, l), sw = graph->node[from].link[l].sw;
 
-        if (sw != TOPO_NONE && (fabric->links.severed[cable] || strands_to(fabric, to)[sw]))
+        if (sw != TOPO_NONE && (fabric->links.severed[cable] || uses_severed_to(fabric, to)[sw]))
             return true;
     }
     return false;
@@ -484,5 +486,5 @@ bool fabric_group_is_severed(const struct fabric *fabric, uint32_t id)
 void fabric_free_severed(struct fabric *fabric)
 {
     free(fabric->links.severed);
-    free(fabric->links.strands);
+    free(fabric->links.uses_severed);
 }

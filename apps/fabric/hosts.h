@@ -107,7 +107,7 @@ struct fabric_hosts {
  * make the calls that change these tables, in the same order and with the same arguments:
  *
  *     fabric_group_create(), _wide(), fabric_multicast_create(), fabric_group_leave(),
- *     fabric_node_leave(), fabric_link_set(), fabric_reroute(), fabric_regrow(),
+ *     fabric_node_leave(), fabric_link_set(), fabric_reroute(), fabric_replan(),
  *     fabric_combine_exhaust(), fabric_node_linked(), fabric_incarnation_set()
  *
  * The result of such a call depends only on the tables, so it is the same on all hosts. Then the
@@ -225,10 +225,11 @@ struct fabric_mirror {
     void (*test)(void *ctx, struct fabric_test *tests, const struct fabric_past *here,
                  uint32_t count, uint32_t packets);
     /*
-     * Let each other host call fabric_ease(@eases), fabric_drop_unreachable(@drops) and
-     * fabric_reroute_in_flight_all(), and add the results to @sum.
+     * Let each other host call fabric_assume_reachable(@reachable),
+     * fabric_drop_unreachable(@drops) and fabric_reroute_in_flight_all(), and add the results to
+     * @sum.
      */
-    void (*reroute_in_flight)(void *ctx, bool eases, bool drops, struct fabric_rerouted *sum);
+    void (*reroute_in_flight)(void *ctx, bool reachable, bool drops, struct fabric_rerouted *sum);
     void (*scan)(void *ctx, struct fabric_scan_result *ret); /* fabric_scan() */
     /*
      * Let each other host call fabric_drops_find(), and pass the losses that it finds to

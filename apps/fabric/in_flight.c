@@ -87,7 +87,7 @@ static enum emu_reroute_fate reroute_group(const struct reroute *reroute, uint32
 {
     const struct fabric_group *group = fabric_group_at(reroute->fabric, id);
 
-    return group && group->partitioned && !reroute->fabric->links.eased
+    return group && group->partitioned && !reroute->fabric->links.assume_reachable
                ? reroute_unreachable(reroute)
                : EMU_REROUTE_FORWARD;
 }
@@ -100,7 +100,7 @@ static emu_ports reroute_onward(const struct reroute *reroute, uint32_t sw, uint
 /* Decide about a unicast to which rule (1) and rule (2) do not apply: rule (4) or (3). */
 static enum emu_reroute_fate reroute_others(const struct reroute *reroute, uint32_t dst)
 {
-    bool on = reroute->fabric->links.eased ||
+    bool on = reroute->fabric->links.assume_reachable ||
               emu_ports_any(reroute_onward(reroute, reroute->to.sw, dst));
 
     return reroute->crosses && on ? EMU_REROUTE_FORWARD : EMU_REROUTE_WAITS;
@@ -113,7 +113,8 @@ static enum emu_reroute_fate reroute_how(void *ctx, const struct emu_entry *entr
 
     if (hdr->kind != EMU_UNICAST)
         return reroute_group(reroute, hdr->dst);
-    if (!reroute->fabric->links.eased && !fabric_reaches(reroute->fabric, hdr->src, hdr->dst))
+    if (!reroute->fabric->links.assume_reachable &&
+        !fabric_reaches(reroute->fabric, hdr->src, hdr->dst))
         return reroute_unreachable(reroute);
     if (emu_ports_any(reroute_onward(reroute, reroute->to.sw, hdr->dst) & reroute->to_ports))
         return EMU_REROUTE_FORWARD;
@@ -188,7 +189,7 @@ uint32_t fabric_reroute_in_flight_remote(struct fabric *fabric)
     struct fabric_rerouted rerouted = {.segments = 0};
 
     if (fabric->mirror && fabric_can_reroute_in_flight(fabric))
-        fabric->mirror->reroute_in_flight(fabric->mirror->ctx, fabric->links.eased,
+        fabric->mirror->reroute_in_flight(fabric->mirror->ctx, fabric->links.assume_reachable,
                                           fabric->links.drop_unreachable, &rerouted);
     fabric->links.partitioned += rerouted.partitioned;
     return rerouted.segments;
@@ -199,7 +200,7 @@ bool fabric_can_reroute_in_flight(const struct fabric *fabric)
     return emu_profile_retries(&fabric->config.profile);
 }
 
-bool fabric_must_tend(const struct fabric *fabric)
+bool fabric_needs_replans(const struct fabric *fabric)
 {
     return fabric_has_states(&fabric->config);
 }
@@ -228,9 +229,9 @@ void fabric_drop_unreachable(struct fabric *fabric, bool drops)
     fabric->links.drop_unreachable = drops;
 }
 
-void fabric_ease(struct fabric *fabric, bool eases)
+void fabric_assume_reachable(struct fabric *fabric, bool reachable)
 {
-    fabric->links.eased = eases;
+    fabric->links.assume_reachable = reachable;
 }
 
 uint64_t fabric_dropped_unreachable(const struct fabric *fabric)

@@ -105,14 +105,14 @@ struct fabric_links {
     struct fabric_crossing *crossing;
     uint32_t *at; /* by switch and port: its cable; TOPO_NONE: the port has none */
     /* number of groups that keep a tree with a lost link until they are idle */
-    uint32_t ungrown;
-    uint64_t regrown;      /* number of trees that have lost a link and were replaced */
+    uint32_t replans_pending;
+    uint64_t replanned;    /* number of trees that have lost a link and were replaced */
     bool drop_unreachable; /* drop segments whose destination is unreachable; else they wait */
     uint64_t partitioned;  /* number of segments dropped because of drop_unreachable */
-    bool eased;            /* rerouting in flight acts as if every destination were reachable */
+    bool assume_reachable; /* rerouting in flight acts as if every destination were reachable */
     bool *severed;         /* by cable: whether it led to a lost host (hosts.c); NULL: none did */
     /* by destination, then switch: whether a route between them uses a severed cable (hosts.c) */
-    bool *strands;
+    bool *uses_severed;
     bool *out;   /* by cable: out of use (fabric_link_set()) */
     bool faulty; /* some cable has had faults, or faults are expected (fabric_expect_faults()) */
     /* two per cable: to its first end, and from it; NULL: it never had faults */
@@ -281,7 +281,7 @@ int fabric_plug_crossings(struct fabric *fabric);  /* join the cables to them; e
 void fabric_free_host_links(struct fabric *fabric);
 
 /* Return whether segments from @from to @to may use a severed cable (fabric_sever()). */
-bool fabric_strands(const struct fabric *fabric, uint32_t from, uint32_t to);
+bool fabric_uses_severed(const struct fabric *fabric, uint32_t from, uint32_t to);
 void fabric_free_severed(struct fabric *fabric);
 
 /* --- fabric.c, config.c --- */
@@ -411,10 +411,13 @@ void fabric_free_drops(struct fabric *fabric);
  * there is no such tree, or a switch holds segments or partial results of the group. Call between
  * fabric_pause() and fabric_resume().
  */
-bool fabric_group_evade(struct fabric *fabric, struct fabric_group *group, uint64_t now_ps);
+bool fabric_group_avoid_unit(struct fabric *fabric, struct fabric_group *group, uint64_t now_ps);
 
-/* Let fabric_ungrown() also count groups without a tree, because a tree may be possible now. */
-void fabric_regrow_treeless(struct fabric *fabric);
+/*
+ * Let fabric_replans_pending() also count groups without a tree, because a tree may be possible
+ * now.
+ */
+void fabric_replan_treeless(struct fabric *fabric);
 
 /* --- faults.c: other functions --- */
 
@@ -456,7 +459,7 @@ void fabric_drive_stop(struct fabric *fabric);
 /*
  * Clock virtual: if simulated time has begun, write its start to the host interface of a process.
  */
-void fabric_tell_base(struct fabric *fabric, struct emu_hostif *hostif);
+void fabric_publish_base(struct fabric *fabric, struct emu_hostif *hostif);
 
 /* Wake a device that the manager has changed. Call while the workers are held. */
 void fabric_wake(struct fabric *fabric, struct emu_dev *dev, uint64_t now_ps);

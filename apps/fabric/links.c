@@ -503,7 +503,7 @@ bool fabric_cable_is_routed(const struct fabric *fabric, uint32_t i)
 
 bool fabric_reaches(const struct fabric *fabric, uint32_t from, uint32_t to)
 {
-    return node_reaches(fabric->links.routed, from, to) && !fabric_strands(fabric, from, to);
+    return node_reaches(fabric->links.routed, from, to) && !fabric_uses_severed(fabric, from, to);
 }
 
 /* Let all other hosts call fabric_reroute() for the same cables. Errors: -ENOMEM. */
@@ -538,7 +538,7 @@ int fabric_reroute(struct fabric *fabric, const bool *routed, uint64_t now_ps,
         if (fabric->sw[s])
             switch_reroute(fabric->sw[s], &next->sw[s].route);
     fabric->links.routed = next;
-    fabric_regrow(fabric, now_ps, treeless, ctx);
+    fabric_replan(fabric, now_ps, treeless, ctx);
     emu_rcu_wait();
     if (old != fabric->config.graph && old != next)
         topo_free((struct topo_graph *)old);

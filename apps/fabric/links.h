@@ -289,16 +289,16 @@ void fabric_expect_faults(struct fabric *fabric);
 int fabric_reroute(struct fabric *fabric, const bool *routed, uint64_t now_ps,
                    uint64_t *partitioned, void (*treeless)(void *ctx, uint32_t group), void *ctx);
 
-/** fabric_regrown - return how many trees so far have lost a link and were replaced. */
-uint64_t fabric_regrown(const struct fabric *fabric);
+/** fabric_replanned - return how many trees so far have lost a link and were replaced. */
+uint64_t fabric_replanned(const struct fabric *fabric);
 
 /**
- * fabric_ungrown - return the number of groups that keep a tree with a lost link until they are
- * idle. fabric_regrow() - replace the trees of those groups that are idle now; fabric_reroute()
+ * fabric_replans_pending - return the number of groups that keep a tree with a lost link until they
+ * are idle. fabric_replan() - replace the trees of those groups that are idle now; fabric_reroute()
  * calls it. Thread: manager.
  */
-uint32_t fabric_ungrown(const struct fabric *fabric);
-void fabric_regrow(struct fabric *fabric, uint64_t now_ps,
+uint32_t fabric_replans_pending(const struct fabric *fabric);
+void fabric_replan(struct fabric *fabric, uint64_t now_ps,
                    void (*treeless)(void *ctx, uint32_t group), void *ctx);
 
 /*
@@ -309,12 +309,12 @@ void fabric_regrow(struct fabric *fabric, uint64_t now_ps,
 
 /**
  * fabric_can_reroute_in_flight - return whether segments that wait for a link that is down can be
- * rerouted in flight. fabric_must_tend() - return whether the manager must call
- * fabric_reroute_in_flight() and fabric_regrow() repeatedly as long as any link is down. It must if
+ * rerouted in flight. fabric_needs_replans() - return whether the manager must call
+ * fabric_reroute_in_flight() and fabric_replan() repeatedly as long as any link is down. It must if
  * new tables alone do not help the segments and operations that are under way.
  */
 bool fabric_can_reroute_in_flight(const struct fabric *fabric);
-bool fabric_must_tend(const struct fabric *fabric);
+bool fabric_needs_replans(const struct fabric *fabric);
 
 /**
  * fabric_reroute_in_flight - take segments that wait in switches for a cable that is down, and send
@@ -348,10 +348,10 @@ void fabric_drop_unreachable(struct fabric *fabric, bool drops);
 uint64_t fabric_dropped_unreachable(const struct fabric *fabric);
 
 /**
- * fabric_ease - set whether fabric_reroute_in_flight() acts as if all destinations were reachable.
- * This breaks a deadlock: a link can come up only after its old segments have left
+ * fabric_assume_reachable - set whether fabric_reroute_in_flight() acts as if all destinations were
+ * reachable. This breaks a deadlock: a link can come up only after its old segments have left
  * (fabric_link_quiet()), and these may wait for a route over the same link. Thread: manager.
  */
-void fabric_ease(struct fabric *fabric, bool eases);
+void fabric_assume_reachable(struct fabric *fabric, bool reachable);
 
 #endif

@@ -303,7 +303,7 @@ static uint64_t hostif_plug(struct fabric *fabric, struct emu_hostif *hostif)
     fabric->hostif[node] = hostif;
     hostif_set_watched(fabric, hostif);
     hostif_set_starved(fabric, hostif);
-    fabric_tell_base(fabric, hostif);
+    fabric_publish_base(fabric, hostif);
     for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
         if (fabric->incarnation[n])
             emu_hostif_set_incarnation(hostif, n, fabric->incarnation[n]);

@@ -140,9 +140,9 @@ static void group_takes(struct fabric *fabric, struct fabric_group *group,
 }
 
 /* Change the tree of a group that does not combine in switches, while workers run. */
-static enum replanned group_regrow(struct fabric *fabric, struct fabric_group *group,
-                                   const struct topo_tree *tree, struct switch_group **part,
-                                   uint64_t now_ps)
+static enum replanned group_replace_tree(struct fabric *fabric, struct fabric_group *group,
+                                         const struct topo_tree *tree, struct switch_group **part,
+                                         uint64_t now_ps)
 {
     fabric_switch_groups_withdraw(fabric, group->id, &group->tree);
     members_relink(fabric, group, tree, now_ps);
@@ -195,7 +195,7 @@ static enum replanned group_to_tree(struct fabric *fabric, struct fabric_group *
     part = fabric_switch_groups_create(fabric, group->id, tree, units);
     if (part)
         how = states ? group_move(fabric, group, tree, part)
-                     : group_regrow(fabric, group, tree, part, now_ps);
+                     : group_replace_tree(fabric, group, tree, part, now_ps);
     if (how != REPLANNED && group->part != part) {
         fabric_switch_groups_free(fabric, part, tree->count);
         topo_tree_release(tree);
@@ -256,7 +256,7 @@ static enum replanned group_replan(struct fabric *fabric, struct fabric_group *g
     return how;
 }
 
-bool fabric_group_evade(struct fabric *fabric, struct fabric_group *group, uint64_t now_ps)
+bool fabric_group_avoid_unit(struct fabric *fabric, struct fabric_group *group, uint64_t now_ps)
 {
     return group_is_quiet(fabric, group) && group_to(fabric, group, now_ps) == REPLANNED;
 }
@@ -275,7 +275,8 @@ static bool group_is_partitioned(const struct fabric *fabric, const struct fabri
  * Plan a new tree for a group whose tree has lost a link, or does not include a node that has left
  * and is reachable.
  */
-static enum replanned group_heal(struct fabric *fabric, struct fabric_group *group, uint64_t now_ps)
+static enum replanned group_check_tree(struct fabric *fabric, struct fabric_group *group,
+                                       uint64_t now_ps)
 {
     enum replanned how;
 
@@ -283,11 +284,11 @@ static enum replanned group_heal(struct fabric *fabric, struct fabric_group *gro
     if (group->partitioned)
         return REPLAN_NEVER;
     how = group_replan(fabric, group, now_ps);
-    fabric->links.regrown += how == REPLANNED;
+    fabric->links.replanned += how == REPLANNED;
     return how;
 }
 
-void fabric_regrow(struct fabric *fabric, uint64_t now_ps,
+void fabric_replan(struct fabric *fabric, uint64_t now_ps,
                    void (*treeless)(void *ctx, uint32_t group), void *ctx)
 {
     uint32_t later = 0;
@@ -303,27 +304,27 @@ void fabric_regrow(struct fabric *fabric, uint64_t now_ps,
         group->partitioned = false;
         whole = tree_whole(&group->tree, fabric->links.routed);
         if (!whole || tree_misses(fabric, group))
-            how = group_heal(fabric, group, now_ps);
+            how = group_check_tree(fabric, group, now_ps);
         group->treeless = !whole && how == REPLAN_NEVER;
         later += how == REPLAN_LATER;
         if (group->treeless && !was && !fabric_group_number(fabric, group))
             treeless(ctx, group->id);
     }
-    fabric->links.ungrown = later;
+    fabric->links.replans_pending = later;
 }
 
-void fabric_regrow_treeless(struct fabric *fabric)
+void fabric_replan_treeless(struct fabric *fabric)
 {
     for (uint32_t g = 0; g < fabric->slots; g++)
-        fabric->links.ungrown += fabric->group[g] && fabric->group[g]->treeless;
+        fabric->links.replans_pending += fabric->group[g] && fabric->group[g]->treeless;
 }
 
-uint64_t fabric_regrown(const struct fabric *fabric)
+uint64_t fabric_replanned(const struct fabric *fabric)
 {
-    return fabric->links.regrown;
+    return fabric->links.replanned;
 }
 
-uint32_t fabric_ungrown(const struct fabric *fabric)
+uint32_t fabric_replans_pending(const struct fabric *fabric)
 {
-    return fabric->links.ungrown;
+    return fabric->links.replans_pending;
 }

@@ -186,7 +186,7 @@ static struct fault fault_on_all_candidates(const struct fault *fault)
     if (fault_targets_drawn(fault) && fault_kind_row(fault->kind)->cuts)
         return (struct fault){.kind = FAULT_LINK_DOWN, .where.place = FAULT_AT_ALL};
     if (fault_targets_drawn(fault))
-        ret.where.some = (struct fault_some){.share = EMU_FAULT_ONE};
+        ret.where.random = (struct fault_random){.share = EMU_FAULT_ONE};
     return ret;
 }
 

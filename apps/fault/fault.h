@@ -74,7 +74,7 @@ struct fault_named_link {
 };
 
 /* How many random targets to draw: a number, or a share of the candidates, but at least one. */
-struct fault_some {
+struct fault_random {
     uint32_t count; /* 0: use the share */
     uint32_t share; /* in units of 1 / EMU_FAULT_ONE */
 };
@@ -95,7 +95,7 @@ struct fault_where {
         uint32_t level;
         uint32_t sw;
         struct fault_nodes nodes;
-        struct fault_some some;
+        struct fault_random random;
         char name[TOPO_NAME_MAX + 1];
         struct fault_named_link named;
     };

@@ -273,7 +273,7 @@ static int find_all(struct find *f)
 /* Keep a random set of the wanted number of candidates. All such sets are equally likely. */
 static int draw(struct find *f, uint64_t seed, const char *what)
 {
-    const struct fault_some *some = &f->fault->where.some;
+    const struct fault_random *some = &f->fault->where.random;
     uint32_t all = f->targets.count, kept = 0;
     uint32_t want = some->count;
 

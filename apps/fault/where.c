@@ -173,7 +173,7 @@ static bool read_range(const char *value, struct fault_range *ret)
 }
 
 /* Read one element of a list: a range of numbers, or the number or the name of a node. */
-static bool read_some_nodes(struct fault_names *names, const char *value, struct fault_range *ret)
+static bool read_random_nodes(struct fault_names *names, const char *value, struct fault_range *ret)
 {
     if (read_range(value, ret))
         return true;
@@ -198,7 +198,7 @@ static bool read_nodes(struct fault_where *where, const char *value, struct faul
             return false;
         memcpy(one, value, length);
         one[length] = '\0';
-        if (!read_some_nodes(names, one, &range) || !nodes_add(&nodes, range.first, range.last))
+        if (!read_random_nodes(names, one, &range) || !nodes_add(&nodes, range.first, range.last))
             return false;
         value += length;
         if (!*value)
@@ -230,7 +230,7 @@ static bool read_node(struct fault_where *where, const char *value, struct fault
     return true;
 }
 
-static bool read_some(struct fault_where *where, const char *value, enum fault_place place)
+static bool read_random(struct fault_where *where, const char *value, enum fault_place place)
 {
     bool share = value && strchr(value, '%');
     uint64_t number = 1;
@@ -238,7 +238,8 @@ static bool read_some(struct fault_where *where, const char *value, enum fault_p
     if (value && fault_scan(share ? &some_share : &some_count, value, &number))
         return false;
     where->place = place;
-    where->some = (struct fault_some){share ? 0 : (uint32_t)number, share ? (uint32_t)number : 0};
+    where->random =
+        (struct fault_random){share ? 0 : (uint32_t)number, share ? (uint32_t)number : 0};
     return true;
 }
 
@@ -270,10 +271,10 @@ bool fault_where_read(struct fault *fault, enum fault_key key, const char *value
         return value && read_nodes(where, value, names);
     case FAULT_KEY_TOP:
         *right = some;
-        return read_some(where, value, FAULT_AT_TOP);
+        return read_random(where, value, FAULT_AT_TOP);
     default:
         *right = some;
-        return read_some(where, value, FAULT_AT_RANDOM);
+        return read_random(where, value, FAULT_AT_RANDOM);
     }
 }
 
@@ -299,7 +300,8 @@ static void print_nodes(struct fault_writer *writer, const struct fault_nodes *n
     }
 }
 
-static void print_some(struct fault_writer *writer, const char *name, const struct fault_some *some)
+static void print_random(struct fault_writer *writer, const char *name,
+                         const struct fault_random *some)
 {
     uint32_t part = some->share % 10000000, places = 7;
 
@@ -357,10 +359,10 @@ void fault_where_print(struct fault_writer *writer, const struct fault *fault)
         fault_put(writer, "%s", all[fault_domain(fault->kind)]);
         return;
     case FAULT_AT_TOP:
-        print_some(writer, "top", &where->some);
+        print_random(writer, "top", &where->random);
         return;
     case FAULT_AT_RANDOM:
-        print_some(writer, "random", &where->some);
+        print_random(writer, "random", &where->random);
         return;
     }
 }

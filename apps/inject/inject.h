@@ -38,7 +38,7 @@ struct inject_event {
 
 /* A call from the coordinator's injector to those of other hosts (injector_apply_call()). */
 struct inject_call {
-    enum inject_do {
+    enum inject_action {
         INJECT_ON,     /* apply the fault to all targets that are on the called host */
         INJECT_OFF,    /* revert the fault, even if it is applied to only some targets, or none */
         INJECT_WATCH,  /* observe the event that the fault waits for (on=) */

@@ -60,7 +60,7 @@ void inject_unwatch(struct injector *in, struct injection *f);
  * remote.c: let other hosts do @what for the fault: all of them if @only is 0, else host @only.
  * Does nothing if there are none, or if this kind of fault needs no calls. Errors: -ENOMEM.
  */
-int inject_elsewhere(const struct injector *in, const struct injection *f, enum inject_do what,
+int inject_elsewhere(const struct injector *in, const struct injection *f, enum inject_action what,
                      uint32_t only);
 
 /* inject.c: return the listed fault with number @id, or NULL. */

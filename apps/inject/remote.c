@@ -14,7 +14,7 @@
 #include "apps/inject/internal.h"
 #include "apps/base/message.h"
 
-int inject_elsewhere(const struct injector *in, const struct injection *f, enum inject_do what,
+int inject_elsewhere(const struct injector *in, const struct injection *f, enum inject_action what,
                      uint32_t only)
 {
     const struct inject_remote *remote = in->config.remote;

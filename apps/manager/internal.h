@@ -78,7 +78,10 @@ uint64_t manager_device_ps(const struct manager *m);
 /* Let new tables be due in config.reaction_ps, unless they are already due at some time. */
 void manager_tables_plan(struct manager *m);
 
-/* Let rerouting in flight be due in @gap_ps if a link is out, and if fabric_must_tend() is true. */
+/*
+ * Let rerouting in flight be due in @gap_ps if a link is out, and if fabric_needs_replans() is
+ * true.
+ */
 void manager_in_flight_plan(struct manager *m, uint64_t gap_ps);
 
 /* --- links.c --- */

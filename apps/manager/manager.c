@@ -59,7 +59,7 @@ void manager_tables_plan(struct manager *m)
 void manager_in_flight_plan(struct manager *m, uint64_t gap_ps)
 {
     m->gap_ps = gap_ps;
-    m->in_flight_ps = m->out && fabric_must_tend(m->fabric) ? m->now_ps + gap_ps : EMU_NEVER;
+    m->in_flight_ps = m->out && fabric_needs_replans(m->fabric) ? m->now_ps + gap_ps : EMU_NEVER;
 }
 
 /* --- rerouting in flight -------------------------------------------------------------- */
@@ -80,7 +80,7 @@ static void in_flight_step(struct manager *m)
 
     for (uint32_t i = 0; i < fabric_cable_count(m->fabric); i++)
         barred = barred || m->link[i].barred;
-    fabric_ease(m->fabric, barred);
+    fabric_assume_reachable(m->fabric, barred);
     if (m->tables_ps == EMU_NEVER) {
         fabric_pause(m->fabric);
         for (uint32_t i = 0; i < fabric_cable_count(m->fabric); i++)
@@ -89,10 +89,10 @@ static void in_flight_step(struct manager *m)
         fabric_resume(m->fabric);
         rerouted += fabric_reroute_in_flight_remote(m->fabric);
     }
-    if (fabric_ungrown(m->fabric))
-        fabric_regrow(m->fabric, manager_device_ps(m), group_treeless, m);
+    if (fabric_replans_pending(m->fabric))
+        fabric_replan(m->fabric, manager_device_ps(m), group_treeless, m);
     m->rerouted += rerouted;
-    if (rerouted || fabric_ungrown(m->fabric) || m->tables_ps != EMU_NEVER)
+    if (rerouted || fabric_replans_pending(m->fabric) || m->tables_ps != EMU_NEVER)
         longer_ps = m->config.in_flight_ps;
     manager_in_flight_plan(m, longer_ps < m->config.in_flight_last_ps
                                   ? longer_ps

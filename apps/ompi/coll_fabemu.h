@@ -5,7 +5,7 @@
  * If all members of the communicator are on one fabric, it runs the collectives of collectives.def
  * in the switches, including non-blocking and persistent collectives. It passes all other calls to
  * *the component below*, which is Open MPI's component of the next lower priority, and counts them
- * by the reason. The *standing* reason of a communicator applies to all its collectives. Only
+ * by the reason. The reason in `fallback_why` applies to all collectives of a communicator. Only
  * apps/ompi includes internal headers of Open MPI. They may change between releases, so this file
  * checks the version.
  */
@@ -56,8 +56,8 @@ static_assert(sizeof(MPI_Fint) == sizeof(int),
               "shim/.../fint_2_int.h assumes that a Fortran INTEGER is an int");
 
 /* Why a collective runs over messages: enum fabemu_why, or one of these two values. */
-#define COLL_FABEMU_NOTHING (-1) /* there is no reason: the collective runs in the switches */
-#define COLL_FABEMU_FRESH   (-2) /* the module has not tried to join a group yet */
+#define COLL_FABEMU_NO_FALLBACK (-1) /* there is no reason: the collective runs in the switches */
+#define COLL_FABEMU_NOT_TRIED   (-2) /* the module has not tried to join a group yet */
 
 /* The functions of the components below. Each needs a module, which is retained. */
 struct coll_fabemu_below {
@@ -88,7 +88,7 @@ struct mca_coll_fabemu_module_t {
 
     /* Every collective reads the next fields. */
     /* why all collectives run over messages: COLL_FABEMU_* or enum fabemu_why */
-    int standing;
+    int fallback_why;
     bool counts; /* this process counts the communicator's collectives; the other members do not */
     /*
      * a component below is executing a collective. If it calls further collectives itself, these
@@ -105,7 +105,7 @@ struct mca_coll_fabemu_module_t {
 
     /* For large operations: a group with a wide window, requested when it is first needed. */
     /* why large operations run over messages: COLL_FABEMU_* or FABEMU_WHY_WINDOW */
-    int wide_standing;
+    int wide_fallback_why;
     struct fabemu_group *wide; /* NULL until joined */
 
     struct coll_fabemu_below below;
@@ -172,11 +172,11 @@ static inline void coll_fabemu_wait_round(struct fabemu *fab, unsigned round, un
         fabemu_idle(fab, (*idle)++);
 }
 
-#define COLL_FABEMU_NOWHERE UINT64_MAX
+#define COLL_FABEMU_NO_LOCATION UINT64_MAX
 
 /**
  * coll_fabemu_location - return the location of this process: a hash of the fabric's id in the
- * upper 32 bits, and the node in the lower 32 bits. COLL_FABEMU_NOWHERE if @fab is NULL.
+ * upper 32 bits, and the node in the lower 32 bits. COLL_FABEMU_NO_LOCATION if @fab is NULL.
  */
 uint64_t coll_fabemu_location(const struct fabemu *fab);
 
@@ -199,13 +199,13 @@ uint32_t *coll_fabemu_nodes(ompi_communicator_t *comm);
 /**
  * coll_fabemu_join - join the group of all members of @comm, if they are on one fabric. Each member
  * calls it in its first collective. It does not wait for other members, and all of them get the
- * same result. Sets standing to COLL_FABEMU_NOTHING or FABEMU_WHY_GROUP.
+ * same result. Sets fallback_why to COLL_FABEMU_NO_FALLBACK or FABEMU_WHY_GROUP.
  */
 void coll_fabemu_join(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm);
 
 /**
  * coll_fabemu_join_wide - join a group with a wide window in the same way, after coll_fabemu_join()
- * has joined a group. Sets wide_standing to COLL_FABEMU_NOTHING or FABEMU_WHY_WINDOW.
+ * has joined a group. Sets wide_fallback_why to COLL_FABEMU_NO_FALLBACK or FABEMU_WHY_WINDOW.
  */
 void coll_fabemu_join_wide(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm);
 
@@ -236,7 +236,7 @@ static inline bool coll_fabemu_is_slower(const mca_coll_fabemu_module_t *module,
 
 /**
  * coll_fabemu_map - translate @op and @dtype to enum fabemu_op and enum fabemu_type. Returns
- * COLL_FABEMU_NOTHING, or the reason why the switches cannot execute them: FABEMU_WHY_OP or
+ * COLL_FABEMU_NO_FALLBACK, or the reason why the switches cannot execute them: FABEMU_WHY_OP or
  * FABEMU_WHY_TYPE. Pure; the result is the same on every rank.
  */
 int coll_fabemu_map(const ompi_op_t *op, const ompi_datatype_t *dtype, unsigned *fab_op,

@@ -6,7 +6,7 @@
  * Every rank decides by itself. So the decision must depend only on data that is the same on all
  * ranks:
  * - all collectives: the reason, if there is one, why all collectives of the communicator run over
- *   messages (module->standing). module.c or join.c sets the same reason on all ranks;
+ *   messages (module->fallback_why). module.c or join.c sets the same reason on all ranks;
  * - reductions: MPI requires the same count, operation and type on every rank. Ranks may pass
  *   different handles of one type (MPI_INT, MPI_INT32_T). Either Open MPI gives both the same id,
  *   or ops.def maps both ids to the same type. A duplicate of a predefined type is another type,
@@ -196,22 +196,22 @@ int coll_fabemu_failed_alone(mca_coll_fabemu_module_t *module, ompi_communicator
 
 /*
  * Join the groups that a collective of @bytes needs, if that is not done yet. Returns
- * COLL_FABEMU_NOTHING, or the reason why the collective cannot run in the fabric.
+ * COLL_FABEMU_NO_FALLBACK, or the reason why the collective cannot run in the fabric.
  */
 static int join_if_needed(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                           enum fabemu_coll coll, size_t bytes)
 {
-    if (module->standing == COLL_FABEMU_FRESH)
+    if (module->fallback_why == COLL_FABEMU_NOT_TRIED)
         coll_fabemu_join(module, comm);
-    if (module->standing != COLL_FABEMU_NOTHING)
-        return module->standing;
+    if (module->fallback_why != COLL_FABEMU_NO_FALLBACK)
+        return module->fallback_why;
     if (coll_fabemu_is_slower(module, coll, bytes))
         return FABEMU_WHY_SLOWER;
     if (bytes < mca_coll_fabemu_component.wide_bytes)
-        return COLL_FABEMU_NOTHING;
-    if (module->wide_standing == COLL_FABEMU_FRESH)
+        return COLL_FABEMU_NO_FALLBACK;
+    if (module->wide_fallback_why == COLL_FABEMU_NOT_TRIED)
         coll_fabemu_join_wide(module, comm);
-    return module->wide_standing;
+    return module->wide_fallback_why;
 }
 
 /* Return the group for collectives of @bytes; NULL if it is not joined. */
@@ -232,11 +232,11 @@ static struct fabemu_group *choose_slowly(mca_coll_fabemu_module_t *module,
         return NULL; /* the call belongs to a collective that was counted already */
     if (ompi_mpi_state >= OMPI_MPI_STATE_FINALIZE_PAST_COMM_SELF_DESTRUCT)
         why = FABEMU_WHY_FINALIZE;
-    else if (module->standing >= 0)
-        why = module->standing;
-    else if (why == COLL_FABEMU_NOTHING)
+    else if (module->fallback_why >= 0)
+        why = module->fallback_why;
+    else if (why == COLL_FABEMU_NO_FALLBACK)
         why = join_if_needed(module, comm, coll, bytes);
-    if (why == COLL_FABEMU_NOTHING)
+    if (why == COLL_FABEMU_NO_FALLBACK)
         return group_for(module, bytes);
     if (module->counts)
         fabemu_count_elsewhere(module->fab, coll, (enum fabemu_why)why);
@@ -246,7 +246,7 @@ static struct fabemu_group *choose_slowly(mca_coll_fabemu_module_t *module,
 struct fabemu_group *coll_fabemu_choose(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                                         struct coll_fabemu_call *call)
 {
-    int why = COLL_FABEMU_NOTHING;
+    int why = COLL_FABEMU_NO_FALLBACK;
     struct fabemu_group *group;
 
     if (call->uneven)
@@ -254,7 +254,7 @@ struct fabemu_group *coll_fabemu_choose(mca_coll_fabemu_module_t *module, ompi_c
     else if (call->op && call->coll != FABEMU_COLL_SCAN) /* the ranks themselves combine a scan */
         why = coll_fabemu_map(call->op, call->dtype, &call->fab_op, &call->fab_type);
     group = group_for(module, call->bytes);
-    if (OPAL_LIKELY(why == COLL_FABEMU_NOTHING && group && !module->passing &&
+    if (OPAL_LIKELY(why == COLL_FABEMU_NO_FALLBACK && group && !module->passing &&
                     !coll_fabemu_is_slower(module, call->coll, call->bytes) &&
                     ompi_mpi_state < OMPI_MPI_STATE_FINALIZE_PAST_COMM_SELF_DESTRUCT))
         return group;

@@ -58,21 +58,21 @@ static struct fabemu_group *open_group(mca_coll_fabemu_module_t *module, ompi_co
 
 void coll_fabemu_join(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm)
 {
-    module->standing = FABEMU_WHY_GROUP;
+    module->fallback_why = FABEMU_WHY_GROUP;
     module->nodes = module->fab ? coll_fabemu_nodes(comm) : NULL;
     if (!module->nodes)
         return;
     module->group = open_group(module, comm, false, 0);
     if (!module->group)
         return;
-    module->standing = COLL_FABEMU_NOTHING;
+    module->fallback_why = COLL_FABEMU_NO_FALLBACK;
     coll_fabemu_slower_find(module, ompi_comm_size(comm));
 }
 
 void coll_fabemu_join_wide(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm)
 {
     module->wide = open_group(module, comm, true, 0);
-    module->wide_standing = module->wide ? COLL_FABEMU_NOTHING : FABEMU_WHY_WINDOW;
+    module->wide_fallback_why = module->wide ? COLL_FABEMU_NO_FALLBACK : FABEMU_WHY_WINDOW;
 }
 
 struct fabemu_group *coll_fabemu_join_another(mca_coll_fabemu_module_t *module,

@@ -24,7 +24,7 @@ static const mca_base_component_t publisher = {
 uint64_t coll_fabemu_location(const struct fabemu *fab)
 {
     if (!fab)
-        return COLL_FABEMU_NOWHERE;
+        return COLL_FABEMU_NO_LOCATION;
     const struct fabemu_info *info = fabemu_info(fab);
 
     return (info->fabric_id ^ info->fabric_id << 32) >> 32 << 32 | info->node;
@@ -40,11 +40,11 @@ void coll_fabemu_publish(const struct fabemu *fab)
     (void)rc;
 }
 
-/* Return the location that rank @rank of @comm has published; COLL_FABEMU_NOWHERE: none. */
+/* Return the location that rank @rank of @comm has published; COLL_FABEMU_NO_LOCATION: none. */
 static uint64_t location_of(ompi_communicator_t *comm, int rank)
 {
     const ompi_proc_t *proc = ompi_group_peer_lookup(comm->c_local_group, rank);
-    uint64_t location = COLL_FABEMU_NOWHERE;
+    uint64_t location = COLL_FABEMU_NO_LOCATION;
     uint8_t *data = NULL;
     size_t bytes = 0;
     int rc;
@@ -70,7 +70,7 @@ static bool places_fit(uint64_t *places, int size)
     for (int i = 1; i < size; i++)
         if (places[i] == places[i - 1] || places[i] >> 32 != places[0] >> 32)
             return false;
-    return places[size - 1] != COLL_FABEMU_NOWHERE;
+    return places[size - 1] != COLL_FABEMU_NO_LOCATION;
 }
 
 uint32_t *coll_fabemu_nodes(ompi_communicator_t *comm)

@@ -14,8 +14,8 @@ static void module_construct(mca_coll_fabemu_module_t *module)
 {
     *module = (mca_coll_fabemu_module_t){
         .super = module->super, /* Open MPI has constructed it already */
-        .standing = COLL_FABEMU_FRESH,
-        .wide_standing = COLL_FABEMU_FRESH,
+        .fallback_why = COLL_FABEMU_NOT_TRIED,
+        .wide_fallback_why = COLL_FABEMU_NOT_TRIED,
     };
 }
 
@@ -63,9 +63,10 @@ static bool counts_for(ompi_communicator_t *comm)
 }
 
 /*
- * Return why all collectives of @comm run over messages; COLL_FABEMU_FRESH: no reason is known yet.
+ * Return why all collectives of @comm run over messages; COLL_FABEMU_NOT_TRIED: no reason is known
+ * yet.
  */
-static int standing_of(const struct coll_fabemu_component *component, ompi_communicator_t *comm)
+static int fallback_why_of(const struct coll_fabemu_component *component, ompi_communicator_t *comm)
 {
     if (!component->enable)
         return FABEMU_WHY_OFF;
@@ -73,7 +74,7 @@ static int standing_of(const struct coll_fabemu_component *component, ompi_commu
         return FABEMU_WHY_INTER;
     if (ompi_comm_size(comm) == 1)
         return FABEMU_WHY_SINGLE;
-    return COLL_FABEMU_FRESH;
+    return COLL_FABEMU_NOT_TRIED;
 }
 
 /*
@@ -111,7 +112,7 @@ mca_coll_base_module_t *coll_fabemu_comm_query(ompi_communicator_t *comm, int *p
     /* now, because MPI_Init has chosen the transport for messages */
     coll_fabemu_repair();
     module->fab = component->fab;
-    module->standing = standing_of(component, comm);
+    module->fallback_why = fallback_why_of(component, comm);
     module->super.coll_module_enable = module_enable;
 #define COLLECTIVE(name, parameters, arguments, ...)  \
     module->super.coll_##name = coll_fabemu_##name;   \

@@ -33,5 +33,5 @@ int coll_fabemu_map(const ompi_op_t *op, const ompi_datatype_t *dtype, unsigned 
     *fab_type = types[dtype->id] - 1u;
     if (*fab_op > NO_OP)
         return FABEMU_WHY_OP;
-    return fabemu_reducible(*fab_op, *fab_type) ? COLL_FABEMU_NOTHING : FABEMU_WHY_TYPE;
+    return fabemu_reducible(*fab_op, *fab_type) ? COLL_FABEMU_NO_FALLBACK : FABEMU_WHY_TYPE;
 }

@@ -122,7 +122,7 @@ static void report_counters(struct telemetry_agent *agent, unsigned kind, uint64
     if (memcmp(now, last_sent, counters->count * sizeof *now) == 0)
         return;
     for (size_t c = 0; c < counters->count; c++)
-        numbers[2 + c] = counters->counter[c].kind == FABRIC_LEVEL ? now[c] : now[c] - last_sent[c];
+        numbers[2 + c] = counters->counter[c].kind == FABRIC_GAUGE ? now[c] : now[c] - last_sent[c];
     put(bytes, numbers, 2 + counters->count);
     memcpy(last_sent, now, counters->count * sizeof *now);
 }
@@ -261,9 +261,9 @@ static bool receive_counters(struct received *received, uint64_t kind, const uin
         return false;
     sum = telemetry_values(table, n[0]);
     for (size_t c = 0; c < table->counters->count; c++) {
-        if (owns && counter[c].kind == FABRIC_LEVEL)
+        if (owns && counter[c].kind == FABRIC_GAUGE)
             sum[c] = clamp_u32(n[1 + c]);
-        else if (owns || counter[c].kind == FABRIC_GROWS_AT_BOTH_ENDS)
+        else if (owns || counter[c].kind == FABRIC_CUMULATIVE_AT_BOTH_ENDS)
             sum[c] += n[1 + c];
     }
     return true;

@@ -312,12 +312,12 @@ static struct metric_name counter_family(struct text_buf *text,
                                          const struct fabric_counters *counters, size_t i)
 {
     const struct fabric_counter *counter = &counters->counter[i];
-    bool grows = counter->kind != FABRIC_LEVEL;
+    bool cumulative = counter->kind != FABRIC_GAUGE;
     struct metric_name ret;
 
     snprintf(ret.text, sizeof ret.text, "fabemu_%s_%s%s", counters->part, counter->name,
-             grows ? "_total" : "");
-    family(text, ret.text, grows ? "counter" : "gauge", counter->help);
+             cumulative ? "_total" : "");
+    family(text, ret.text, cumulative ? "counter" : "gauge", counter->help);
     return ret;
 }
 

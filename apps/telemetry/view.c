@@ -241,7 +241,6 @@ static bool take_wait(struct telemetry_view *view, const struct row *row)
     view->node[i].waits = (uint32_t)kind;
     view->node[i].waits_other = column(row, 2);
     view->node[i].waits_group = column(row, 3);
-    view->node[i].waits_bytes = count(row, 4);
     view->node[i].waits_since = count(row, 5);
     return true;
 }

@@ -51,7 +51,7 @@ struct telemetry_view_node {
     char command[16];
     uint32_t waits; /* index in view->wait_kinds */
     int64_t waits_other, waits_group;
-    uint64_t waits_bytes, waits_since; /* waits_since has the unit of telemetry_view.at */
+    uint64_t waits_since; /* in the unit of telemetry_view.at */
 };
 
 #define TELEMETRY_VIEW_FINISHED 256u /* number of recent collectives that a view keeps */

@@ -52,7 +52,7 @@ static bool end_is_sane(const struct closed_run *closed, const struct traffic_pa
  * Return the number of posted operations that are not complete. Valid logs contain only these
  * operations, so the table of incomplete operations never needs more entries.
  */
-static uint64_t under_way(const struct closed_run *closed)
+static uint64_t incomplete_operations(const struct closed_run *closed)
 {
     uint64_t posted = 0;
 
@@ -70,7 +70,8 @@ static void take_parts(void *ctx, const struct traffic_part *part, size_t count)
     struct closed_run *closed = ctx;
     struct traffic_coll *coll = &closed->coll;
 
-    if (closed->wrong || traffic_pending_reserve(&closed->operations, count, under_way(closed))) {
+    if (closed->wrong ||
+        traffic_pending_reserve(&closed->operations, count, incomplete_operations(closed))) {
         closed->wrong = closed->wrong ? closed->wrong : "out of memory";
         return;
     }
@@ -136,7 +137,7 @@ static bool post_due(struct closed_run *closed)
 }
 
 /* Return whether operations are posted at fixed intervals, and some are not posted yet. */
-static bool posts_to_come(const struct closed_run *closed)
+static bool has_posts_left(const struct closed_run *closed)
 {
     const struct traffic_coll_plan *plan = &closed->coll.plan;
 
@@ -273,7 +274,7 @@ static int run_operations(struct closed_run *closed)
         if (err)
             break;
         moved |= post_due(closed);
-        if (idle && !moved && closed->completed < all && !posts_to_come(closed) &&
+        if (idle && !moved && closed->completed < all && !has_posts_left(closed) &&
             !traffic_faults_will_revert(run))
             err = closed_empty(run, all - closed->completed, all);
         if (!err)

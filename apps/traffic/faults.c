@@ -146,7 +146,7 @@ int traffic_faults_advance(struct traffic_run *run)
     return err ? err : traffic_hosts_error(run);
 }
 
-int traffic_faults_heal(struct traffic_run *run)
+int traffic_faults_revert(struct traffic_run *run)
 {
     return run->faults ? injector_clear_all(run->faults->injector, run->now_ps) : 0;
 }

@@ -81,8 +81,8 @@ void traffic_faults_stop(struct traffic_run *run);
 /** traffic_faults_manager - return the manager that takes links out of use; NULL: none. */
 const struct manager *traffic_faults_manager(const struct traffic_run *run);
 
-/** traffic_faults_heal - revert all faults, so that the network can become empty. */
-int traffic_faults_heal(struct traffic_run *run);
+/** traffic_faults_revert - revert all faults, so that the network can become empty. */
+int traffic_faults_revert(struct traffic_run *run);
 
 /** traffic_faults_result - write the counts of faults into the run's result. */
 void traffic_faults_result(struct traffic_run *run);

@@ -23,7 +23,7 @@
  * may be long: the manager doubles its pause after each failed test of a link, and segments may
  * have no other route.
  */
-#define HEALS_MOST_PS UINT64_C(200000000000)
+#define RECOVERY_MOST_PS UINT64_C(200000000000)
 
 /* --- sums over all hosts ------------------------------------------------------------ */
 
@@ -401,7 +401,7 @@ static int finish_born(struct open_run *open)
 {
     struct traffic_run *run = open->run;
     uint64_t limit_ps = run->now_ps + DRAIN_PHASES * open->end_ps;
-    int err = traffic_faults_heal(run);
+    int err = traffic_faults_revert(run);
 
     traffic_nodes_stop(&open->nodes, run->now_ps + 1, run->now_ps);
     while (!err && !run_idle(run) && run->now_ps < limit_ps)
@@ -431,9 +431,10 @@ static int run_empty(struct open_run *open)
 {
     struct traffic_run *run = open->run;
     struct traffic_segments segments = segments_all(open);
-    uint64_t limit_ps = empty_limit_ps(open, &segments), heals_ps = run->now_ps + HEALS_MOST_PS;
+    uint64_t limit_ps = empty_limit_ps(open, &segments),
+             recovery_until_ps = run->now_ps + RECOVERY_MOST_PS;
     /* finish_born() does this, too, but a saturated run skips it */
-    int err = traffic_faults_heal(run);
+    int err = traffic_faults_revert(run);
 
     traffic_nodes_stop(&open->nodes, 0, run->now_ps);
     while (!err && !run_idle(run) && run->now_ps < limit_ps) {
@@ -442,7 +443,7 @@ static int run_empty(struct open_run *open)
         segments = segments_all(open);
         if (open->nodes.times.engines && segments.received != received)
             limit_ps = empty_limit_ps(open, &segments);
-        if (traffic_faults_busy(run) && run->now_ps < heals_ps)
+        if (traffic_faults_busy(run) && run->now_ps < recovery_until_ps)
             /* segments may wait for a link that is being tested */
             limit_ps = empty_limit_ps(open, &segments);
     }

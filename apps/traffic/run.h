@@ -58,7 +58,7 @@ struct traffic_config {
     /* length of a window in the series of delivered bytes; 0: no series. Needs measure_ps */
     uint64_t window_ps;
     double fanout; /* multicast: mean number of destinations; 0: open_build.c chooses */
-    enum traffic_law law;
+    enum traffic_distribution law;
     uint32_t sets; /* multicast: sets of each source; 0: 1024, or as many as possible */
     /* multicast: nodes forward unicast messages in a tree; otherwise switches copy segments */
     bool by_messages;

@@ -55,7 +55,7 @@ void emu_pool_cache_init(struct emu_pool_cache *cache, struct emu_pool *pool)
 {
     cache->pool = pool;
     cache->count = 0;
-    cache->lates = 0;
+    cache->late_count = 0;
 }
 
 /* relaxed loads, because the caller has synchronised with all threads that used the pool */

@@ -51,9 +51,9 @@ struct emu_pool_cache {
     struct emu_pool *pool;
     uint32_t count;                    /* number of elements in `free`, below 2 * EMU_POOL_CHAIN */
     uint32_t free[2 * EMU_POOL_CHAIN]; /* a stack of buffer indexes */
-    /* references to be dropped by emu_pool_drop_lates(); none between steps */
+    /* references to be dropped by emu_pool_drop_all_late(); none between steps */
     uint32_t late[EMU_POOL_LATE];
-    uint32_t lates;
+    uint32_t late_count;
 };
 
 /** emu_pool_create - make a pool of @bufs buffers. Returns NULL if there is no address space. */
@@ -168,11 +168,11 @@ static inline bool emu_pool_drop_alone(struct emu_pool_cache *cache, uint32_t bu
     return true;
 }
 
-/** emu_pool_drop_lates - drop the references from emu_pool_drop_late(), at the end of a step. */
-static inline void emu_pool_drop_lates(struct emu_pool_cache *cache)
+/** emu_pool_drop_all_late - drop the references from emu_pool_drop_late(), at the end of a step. */
+static inline void emu_pool_drop_all_late(struct emu_pool_cache *cache)
 {
-    while (cache->lates)
-        emu_pool_drop(cache, cache->late[--cache->lates]);
+    while (cache->late_count)
+        emu_pool_drop(cache, cache->late[--cache->late_count]);
 }
 
 /**
@@ -189,9 +189,9 @@ static inline void emu_pool_drop_late(struct emu_pool_cache *cache, uint32_t buf
         emu_pool_drop(cache, buf);
         return;
     }
-    if (cache->lates == EMU_POOL_LATE)
-        emu_pool_drop_lates(cache);
-    cache->late[cache->lates++] = buf;
+    if (cache->late_count == EMU_POOL_LATE)
+        emu_pool_drop_all_late(cache);
+    cache->late[cache->late_count++] = buf;
 }
 
 #endif

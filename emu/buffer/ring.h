@@ -97,7 +97,7 @@ static inline size_t emu_slots_bytes(uint32_t slots, size_t slot_bytes)
  * NAME_has_slot   - return whether the current slot is empty. R1 pairs with R4: the consumer has
  *                   finished reading an empty slot. On a cable without channels a sender does not
  *                   check, because its credit stands for an empty slot.
- * NAME_show       - publish @slot, whose fields except the stamp are filled. R2 pairs with R3.
+ * NAME_publish       - publish @slot, whose fields except the stamp are filled. R2 pairs with R3.
  *
  * For the consumer, wait-free:
  * NAME_front      - return the oldest entry, or NULL. It is valid until NAME_skip(). R3 pairs with
@@ -157,7 +157,7 @@ static inline size_t emu_slots_bytes(uint32_t slots, size_t slot_bytes)
                  EMU_RING_FULL);                                                                 \
     }                                                                                            \
                                                                                                  \
-    static inline void NAME##_show(struct TYPE *slot, uint64_t time_ps)                          \
+    static inline void NAME##_publish(struct TYPE *slot, uint64_t time_ps)                       \
     {                                                                                            \
         atomic_store_explicit(&slot->stamp, time_ps | EMU_RING_FULL,                             \
                               memory_order_release); /* R2 */                                    \
@@ -196,7 +196,7 @@ static inline void emu_ring_fill(struct emu_entry *slot, const struct emu_entry 
     slot->hdr = entry->hdr;
     slot->buf = entry->buf;
     slot->born_ns = entry->born_ns;
-    emu_ring_show(slot, time_ps);
+    emu_ring_publish(slot, time_ps);
 }
 
 /** emu_ring_put_at - emu_ring_put(), but with time @time_ps. */
@@ -246,7 +246,7 @@ static inline void emu_credit_fill(struct emu_credit *slot, uint32_t count, uint
 {
     slot->count = count;
     slot->channel = channel;
-    emu_credit_show(slot, at_ps);
+    emu_credit_publish(slot, at_ps);
 }
 
 /**

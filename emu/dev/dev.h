@@ -133,7 +133,7 @@ struct emu_worker {
     struct emu_outbox *inbox;      /* list of other workers' outboxes for this worker */
     uint32_t outboxes;
     uint32_t window;  /* clock virtual: number of windows so far */
-    bool amid;        /* a window is in progress, so that entries may be put into outboxes */
+    bool in_window;   /* a window is in progress, so that entries may be put into outboxes */
     uint64_t *always; /* one bit per device: step it in every pass */
     uint32_t index;   /* index among the workers of its fabric; set by the manager */
     uint32_t words;   /* number of words of a bit set with one bit per device */
@@ -149,8 +149,8 @@ struct emu_worker {
     uint64_t *poll_now;  /* it must be stepped in this pass */
     /* raw: smallest @max_sleep_ps given to emu_dev_poll_within(); EMU_NEVER: none */
     uint64_t max_sleep_ps;
-    bool woke; /* the worker has slept since the last pass */
-    bool away; /* another thread has used its core since the last pass */
+    bool woke;      /* the worker has slept since the last pass */
+    bool preempted; /* another thread has used its core since the last pass */
     /*
      * timed: earliest arrival of an entry or credit that its devices sent in this window (clock
      * real: since the start); raw: EMU_NEVER
@@ -313,10 +313,10 @@ static inline uint64_t emu_dev_stamp_ps(const struct emu_dev *dev, uint64_t at_p
 }
 
 /**
- * emu_dev_lag - timed: note that an event that was due at @due_ps happens at @now_ps, because this
- * host is late (docs/ARCHITECTURE.md, "real"). Thread: the device's own step.
+ * emu_dev_note_lag - timed: note that an event that was due at @due_ps happens at @now_ps, because
+ * this host is late (docs/ARCHITECTURE.md, "real"). Thread: the device's own step.
  */
-static inline void emu_dev_lag(struct emu_dev *dev, uint64_t due_ps, uint64_t now_ps)
+static inline void emu_dev_note_lag(struct emu_dev *dev, uint64_t due_ps, uint64_t now_ps)
 {
     _Atomic uint64_t *worst = &dev->worker->worst_lag_ps;
 
@@ -341,8 +341,8 @@ static inline void emu_dev_again(struct emu_dev *dev)
     dev->worker->signalled.near[dev->index / 64] |= emu_bit(dev->index % 64);
 }
 
-/** emu_dev_give - add an event for the current step. Thread: the device's own step. */
-static inline void emu_dev_give(struct emu_dev *dev, enum emu_event event, uint64_t ports)
+/** emu_dev_add_event - add an event for the current step. Thread: the device's own step. */
+static inline void emu_dev_add_event(struct emu_dev *dev, enum emu_event event, uint64_t ports)
 {
     dev->worker->taken.ready[dev->index][event] |= ports;
 }
@@ -362,20 +362,21 @@ static inline uint64_t emu_dev_take(struct emu_dev *dev, enum emu_event event)
 #define EMU_NO_PORT UINT32_MAX /* the error concerns the device as a whole */
 
 /* Receives the errors that a check finds. */
-struct emu_found {
-    void (*tell)(void *ctx, uint32_t port, const char *wrong);
+struct emu_reporter {
+    void (*report)(void *ctx, uint32_t port, const char *wrong);
     void *ctx;
 };
 
-/** emu_found_at - report error @wrong at @port. NULL: there is no error. */
-static inline void emu_found_at(const struct emu_found *found, uint32_t port, const char *wrong)
+/** emu_report_error - report error @wrong at @port. NULL: there is no error. */
+static inline void emu_report_error(const struct emu_reporter *reporter, uint32_t port,
+                                    const char *wrong)
 {
     if (wrong)
-        found->tell(found->ctx, port, wrong);
+        reporter->report(reporter->ctx, port, wrong);
 }
 
-/* A `tell` that keeps the first error. @ctx: const char **, initially pointing to NULL. */
-static inline void emu_found_first(void *ctx, uint32_t port, const char *wrong)
+/* A `report` that keeps the first error. @ctx: const char **, initially pointing to NULL. */
+static inline void emu_report_first(void *ctx, uint32_t port, const char *wrong)
 {
     const char **first = ctx;
 

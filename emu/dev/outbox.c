@@ -157,7 +157,7 @@ static inline struct outbox_item *outbox_item(struct emu_worker *from, const str
     struct outbox_page *page = box->page[parity];
     struct outbox_item *item;
 
-    if (!from->amid || !box->most || page->count == box->most)
+    if (!from->in_window || !box->most || page->count == box->most)
         return NULL;
     if (!page->count) {
         box->written[parity] = from->written[parity];
@@ -250,7 +250,7 @@ void emu_outbox_begin(struct emu_worker *worker)
     for (struct emu_outbox *box = worker->written[parity]; box; box = box->written[parity])
         page_empty(box->page[parity]);
     worker->written[parity] = NULL;
-    worker->amid = true;
+    worker->in_window = true;
     pages_take(worker, !parity, &worker->taken);
 }
 
@@ -262,5 +262,5 @@ void emu_outbox_settle(struct emu_worker *worker)
     for (struct emu_outbox *box = worker->inbox; box; box = box->next)
         if (box->took[parity])
             box->page[parity]->count = 0;
-    worker->amid = false;
+    worker->in_window = false;
 }

@@ -47,8 +47,8 @@ static bool fault_before(const struct emu_fault_delayed *a, const struct emu_fau
 struct fault_verdict {
     bool hit;
     enum emu_fault_what what;
-    uint64_t how;               /* random number: which bit is flipped, or how long the delay is */
-    uint64_t by_ps, until_ps;   /* EMU_FAULT_DELAY, EMU_FAULT_DOUBLE: shortest and longest delay */
+    uint64_t how;             /* random number: which bit is flipped, or how long the delay is */
+    uint64_t by_ps, until_ps; /* EMU_FAULT_DELAY, EMU_FAULT_DUPLICATE: shortest and longest delay */
     struct emu_fault_armed *by; /* the rule that hit the entry; NULL: the rates did */
 };
 
@@ -158,9 +158,9 @@ static struct fault_verdict fault_by_rates(const struct emu_faults *faults)
         verdict.what = EMU_FAULT_FLIP_HEADER;
     else if ((of -= rates->head) < rates->payload)
         verdict.what = EMU_FAULT_FLIP_PAYLOAD;
-    else if ((of -= rates->payload) < rates->twice)
-        verdict.what = EMU_FAULT_DOUBLE;
-    else if (of - rates->twice < rates->late)
+    else if ((of -= rates->payload) < rates->duplicated)
+        verdict.what = EMU_FAULT_DUPLICATE;
+    else if (of - rates->duplicated < rates->late)
         verdict.what = EMU_FAULT_DELAY;
     else
         verdict.hit = false;
@@ -282,18 +282,18 @@ uint32_t emu_faults_credit(struct emu_faults *faults, const struct emu_rx *rx, u
 {
     for (uint32_t i = 0; i < faults->rules; i++) {
         struct emu_fault_armed *armed = &faults->armed[i];
-        bool forge = armed->rule.what == EMU_FAULT_DOUBLE;
+        bool forge = armed->rule.what == EMU_FAULT_DUPLICATE;
         struct emu_fault_hit hit = {.fault = armed->fault,
                                     .cable = faults->name,
                                     .what = (uint8_t)armed->rule.what,
                                     .packet = EMU_FAULT_CREDIT};
         uint64_t how;
 
-        if (!(armed->rule.aim.packets & EMU_FAULT_CREDIT) || (forge && !faults->forges) ||
+        if (!(armed->rule.aim.packets & EMU_FAULT_CREDIT) || (forge && !faults->forges_left) ||
             !fault_hits(armed, &how))
             continue;
         emu_count(&armed->hits, 1);
-        faults->forges -= forge;
+        faults->forges_left -= forge;
         hit.at_ps = fault_time_ps(rx, at_ps);
         emu_fault_log_put(faults->log, &hit);
         return forge ? 2 : 0;
@@ -374,10 +374,10 @@ static bool fault_do(struct emu_faults *faults, const struct emu_rx *rx,
     case EMU_FAULT_FLIP_PAYLOAD:
         *fate = fault_flip(faults, cache, entry, verdict);
         return true;
-    case EMU_FAULT_DOUBLE:
-        emu_count(&faults->counts.twice, 1);
+    case EMU_FAULT_DUPLICATE:
+        emu_count(&faults->counts.duplicated, 1);
         emu_pool_share(cache->pool, entry->buf, 1);
-        fault_delay(faults, rx, entry, verdict, EMU_FATE_TWICE);
+        fault_delay(faults, rx, entry, verdict, EMU_FATE_DUPLICATED);
         return true;
     case EMU_FAULT_DELAY:
         emu_count(&faults->counts.late, 1);
@@ -394,7 +394,7 @@ static bool fault_do(struct emu_faults *faults, const struct emu_rx *rx,
 /* Return whether the fault can be applied now: at[] limits the number of delays and duplicates. */
 static bool fault_can(const struct emu_faults *faults, enum emu_fault_what what)
 {
-    return (what != EMU_FAULT_DOUBLE && what != EMU_FAULT_DELAY) ||
+    return (what != EMU_FAULT_DUPLICATE && what != EMU_FAULT_DELAY) ||
            faults->held < EMU_FAULT_DELAYED;
 }
 

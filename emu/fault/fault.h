@@ -41,18 +41,18 @@ struct emu_fault_rates {
      * header); if the entry is a reply, it is lost instead
      */
     uint32_t head;
-    uint32_t payload; /* one bit of the payload is flipped; if there is none, of the header */
-    uint32_t twice;   /* a duplicate arrives later */
-    uint32_t late;    /* the entry arrives later */
-    uint64_t late_ps; /* longest delay; raw: up to EMU_FAULT_DELAYED entries overtake */
+    uint32_t payload;    /* one bit of the payload is flipped; if there is none, of the header */
+    uint32_t duplicated; /* a duplicate arrives later */
+    uint32_t late;       /* the entry arrives later */
+    uint64_t late_ps;    /* longest delay; raw: up to EMU_FAULT_DELAYED entries overtake */
 };
 
 /* What happened to an entry on the cable. */
 enum emu_fate {
-    EMU_FATE_ARRIVED, /* it arrived, perhaps with a flipped bit, which the packet's CRC shows */
-    EMU_FATE_LOST,    /* it is lost; the device only returns its credit */
-    EMU_FATE_TWICE,   /* it is a duplicate, which has no credit */
-    EMU_FATE_DAMAGED  /* its checksum (`checked`) was wrong, so it is lost */
+    EMU_FATE_ARRIVED,    /* it arrived, perhaps with a flipped bit, which the packet's CRC shows */
+    EMU_FATE_LOST,       /* it is lost; the device only returns its credit */
+    EMU_FATE_DUPLICATED, /* it is a duplicate, which has no credit */
+    EMU_FATE_DAMAGED     /* its checksum (`checked`) was wrong, so it is lost */
 };
 
 struct emu_fault_delayed {
@@ -99,7 +99,8 @@ struct emu_faults {
     bool checked;
     const uint32_t *numbers; /* by slot of the cable's ring: sequence numbers; may be NULL */
     uint32_t number;         /* sequence number of the entry taken last */
-    uint32_t forges; /* how many credits may still be forged, each of which needs an extra slot */
+    /* how many credits may still be forged, each of which needs an extra slot */
+    uint32_t forges_left;
     uint64_t seed;
     uint64_t seen;  /* number of entries so far */
     uint64_t tried; /* number of test packets so far: emu_faults_try() */
@@ -107,7 +108,7 @@ struct emu_faults {
     /* delayed entries, in the order of arrival: the first `held` elements */
     struct emu_fault_delayed at[EMU_FAULT_DELAYED];
     struct {
-        _Atomic uint64_t seen, lost, damaged, twice, late;
+        _Atomic uint64_t seen, lost, damaged, duplicated, late;
         /* part of `lost`: entries that were lost because the link was down */
         _Atomic uint64_t link_down;
     } counts;

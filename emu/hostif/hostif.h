@@ -196,8 +196,8 @@ struct emu_hostif_shared {
     /* By slot, in ps modulo 2^64: the earliest departure (up), and the arrival in memory (down). */
     alignas(EMU_LINE) uint64_t up_ps[EMU_HOSTIF_SLOTS];
     alignas(EMU_LINE) uint64_t down_ps[EMU_HOSTIF_SLOTS];
-    /* By slot: 0, or emu_on() of the slot of the shared multicast buffer with the segment. */
-    alignas(EMU_LINE) uint32_t down_on[EMU_HOSTIF_SLOTS];
+    /* By slot: 0, or emu_mcast_ref() of the segment's slot in the shared multicast buffer. */
+    alignas(EMU_LINE) uint32_t down_mcast_ref[EMU_HOSTIF_SLOTS];
     alignas(EMU_LINE) struct emu_hostif_slot up[EMU_HOSTIF_SLOTS];
     alignas(EMU_LINE) struct emu_hostif_slot down[EMU_HOSTIF_SLOTS];
 
@@ -255,11 +255,11 @@ struct emu_hostif_nic {
     struct emu_hostif_shared *shared;
     const struct emu_mcast_buf_shared *mcast_buf; /* read-only; NULL: none */
     int bell;                                     /* eventfd: write 1 to wake the fabric's worker */
-    uint32_t up_tail;   /* segments written; published by emu_hostif_nic_publish() */
-    uint32_t up_shown;  /* segments published */
-    uint32_t up_head;   /* copy of shared->up_head: may lag */
-    uint32_t down_head; /* segments read; published by emu_hostif_nic_consumed() */
-    uint32_t down_shown;
+    uint32_t up_tail;      /* segments written; published by emu_hostif_nic_publish() */
+    uint32_t up_published; /* segments published */
+    uint32_t up_head;      /* copy of shared->up_head: may lag */
+    uint32_t down_head;    /* segments read; published by emu_hostif_nic_consumed() */
+    uint32_t down_published;
     uint32_t down_tail;            /* copy of shared->down_tail: may lag */
     uint32_t up_shift, down_shift; /* copies of the rings' shifts: emu_hostif_slot_at() */
 };
@@ -285,19 +285,19 @@ static inline bool emu_hostif_may_wrap(uint32_t at, uint32_t unnotified)
 }
 
 /**
- * emu_hostif_show - publish an index of a ring. An atomic exchange instead would wait until the
+ * emu_hostif_publish - publish an index of a ring. An atomic exchange instead would wait until the
  * lines of all segments and of the index have arrived at this core.
  */
-static inline void emu_hostif_show(_Atomic uint32_t *index, uint32_t value)
+static inline void emu_hostif_publish(_Atomic uint32_t *index, uint32_t value)
 {
     atomic_store_explicit(index, value, memory_order_release); /* X4, Y2 or Y4 */
 }
 
 /**
- * emu_hostif_shown - fence after publishing one or more indexes. The caller then checks by a
+ * emu_hostif_publish_end - fence after publishing one or more indexes. The caller then checks by a
  * seq_cst load whether the peer sleeps.
  */
-static inline void emu_hostif_shown(void)
+static inline void emu_hostif_publish_end(void)
 {
     atomic_thread_fence(memory_order_seq_cst); /* Y5, Y6 */
 }
@@ -329,7 +329,7 @@ static inline struct emu_seg *emu_hostif_nic_claim(struct emu_hostif_nic *nic, u
     struct emu_hostif_shared *shared = nic->shared;
     uint32_t at = emu_hostif_slot_at(nic->up_tail, nic->up_shift);
 
-    if (emu_hostif_may_wrap(at, nic->up_tail - nic->up_shown))
+    if (emu_hostif_may_wrap(at, nic->up_tail - nic->up_published))
         at = emu_hostif_nic_wrap(nic, at);
     if (nic->up_tail - nic->up_head >= EMU_HOSTIF_SLOTS) {
         uint32_t head = atomic_load_explicit(&shared->up_head, memory_order_acquire); /* Y1: X2 */
@@ -413,38 +413,43 @@ static inline uint64_t emu_hostif_nic_starved(const struct emu_hostif_nic *nic, 
 void emu_hostif_nic_publish(struct emu_hostif_nic *nic);
 
 /*
- * Prefetch down_on[]. A cache line has the entries of 16 segments. At the start of a line, the line
- * after the next line is prefetched, for reading: the writer does not write unchanged entries, so
- * that their lines stay in the reader's cache.
+ * Prefetch down_mcast_ref[]. A cache line has the entries of 16 segments. At the start of a line,
+ * the line after the next line is prefetched, for reading: the writer does not write unchanged
+ * entries, so that their lines stay in the reader's cache.
  */
-static inline void emu_hostif_prefetch_on(const struct emu_hostif_shared *shared, uint32_t index)
+static inline void emu_hostif_prefetch_mcast_ref(const struct emu_hostif_shared *shared,
+                                                 uint32_t index)
 {
-    const uint32_t line = EMU_LINE / sizeof *shared->down_on;
+    const uint32_t line = EMU_LINE / sizeof *shared->down_mcast_ref;
 
     if (index % line == 0)
-        __builtin_prefetch(&shared->down_on[(index + 2 * line) % EMU_HOSTIF_SLOTS]);
+        __builtin_prefetch(&shared->down_mcast_ref[(index + 2 * line) % EMU_HOSTIF_SLOTS]);
 }
 
-/** emu_on - the entry of down_on[] for slot @index of the shared multicast buffer. Pure. */
-static inline uint32_t emu_on(uint32_t index)
+/**
+ * emu_mcast_ref - the entry of down_mcast_ref[] for slot @index of the shared multicast buffer.
+ * Pure.
+ */
+static inline uint32_t emu_mcast_ref(uint32_t index)
 {
     return index << 1 | 1;
 }
 
-static inline uint32_t emu_on_slot(uint32_t on)
+static inline uint32_t emu_mcast_ref_slot(uint32_t ref)
 {
-    return (on >> 1) % EMU_MCAST_BUF_SLOTS;
+    return (ref >> 1) % EMU_MCAST_BUF_SLOTS;
 }
 
 /* Returns NULL for a segment in the shared multicast buffer if the buffer is no longer read. */
 static inline const struct emu_seg *emu_hostif_nic_at(const struct emu_hostif_nic *nic,
                                                       uint32_t number)
 {
-    uint32_t at = emu_hostif_slot_at(number, nic->down_shift), on = nic->shared->down_on[at];
+    uint32_t at = emu_hostif_slot_at(number, nic->down_shift),
+             ref = nic->shared->down_mcast_ref[at];
 
-    if (!on)
+    if (!ref)
         return &nic->shared->down[at].seg;
-    return nic->mcast_buf ? &nic->mcast_buf->slot[emu_on_slot(on)].seg : NULL;
+    return nic->mcast_buf ? &nic->mcast_buf->slot[emu_mcast_ref_slot(ref)].seg : NULL;
 }
 
 /** emu_hostif_nic_skip - drop next segments in the multicast buffer, then peek at the next one. */
@@ -471,7 +476,7 @@ static inline const struct emu_seg *emu_hostif_nic_peek(struct emu_hostif_nic *n
     at = emu_hostif_slot_at(nic->down_head, nic->down_shift);
     if (shared->timed && (int64_t)(shared->down_ps[at] - now_ps) > 0)
         return NULL;
-    emu_hostif_prefetch_on(shared, at);
+    emu_hostif_prefetch_mcast_ref(shared, at);
     if (nic->down_tail - nic->down_head > EMU_HOSTIF_AHEAD) {
         ahead = emu_hostif_nic_at(nic, nic->down_head + EMU_HOSTIF_AHEAD);
         if (ahead)

@@ -69,9 +69,10 @@ int emu_hostif_nic_open(struct emu_hostif_nic *nic, const struct emu_hostif_fds 
         munmap(sh, (size_t)st.st_size);
         return err;
     }
-    nic->up_tail = nic->up_shown = atomic_load_explicit(&sh->up_tail, memory_order_relaxed);
+    nic->up_tail = nic->up_published = atomic_load_explicit(&sh->up_tail, memory_order_relaxed);
     nic->up_head = atomic_load_explicit(&sh->up_head, memory_order_acquire); /* Y1 */
-    nic->down_head = nic->down_shown = atomic_load_explicit(&sh->down_head, memory_order_relaxed);
+    nic->down_head = nic->down_published =
+        atomic_load_explicit(&sh->down_head, memory_order_relaxed);
     nic->down_tail = nic->down_head;
     nic->up_shift = atomic_load_explicit(&sh->up_shift, memory_order_relaxed);
     return 0;
@@ -137,15 +138,15 @@ static void hostif_ring(struct emu_hostif_nic *nic, uint32_t what)
         return; /* EAGAIN: the counter is full, so the bell is ringing */
 }
 
-/* @shown: the last published index. @what: the event for which the worker may want the bell. */
-static inline void hostif_show(struct emu_hostif_nic *nic, _Atomic uint32_t *shared,
-                               uint32_t *shown, uint32_t index, uint32_t what)
+/* @published: the last published index. @what: the event for which the worker may want the bell. */
+static inline void hostif_publish(struct emu_hostif_nic *nic, _Atomic uint32_t *shared,
+                                  uint32_t *published, uint32_t index, uint32_t what)
 {
-    if (*shown == index)
+    if (*published == index)
         return;
-    *shown = index;
-    emu_hostif_show(shared, index); /* Y2 or Y4, and Y5 */
-    emu_hostif_shown();
+    *published = index;
+    emu_hostif_publish(shared, index); /* Y2 or Y4, and Y5 */
+    emu_hostif_publish_end();
     hostif_ring(nic, what);
 }
 
@@ -160,16 +161,17 @@ static void hostif_post_core(struct emu_hostif_shared *shared)
 
 void emu_hostif_nic_publish(struct emu_hostif_nic *nic)
 {
-    if (nic->up_shown != nic->up_tail &&
+    if (nic->up_published != nic->up_tail &&
         atomic_load_explicit(&nic->shared->oversubscribed, memory_order_relaxed))
         hostif_post_core(nic->shared);
-    hostif_show(nic, &nic->shared->up_tail, &nic->up_shown, nic->up_tail, EMU_HOSTIF_RING_DATA);
+    hostif_publish(nic, &nic->shared->up_tail, &nic->up_published, nic->up_tail,
+                   EMU_HOSTIF_RING_DATA);
 }
 
 void emu_hostif_nic_consumed(struct emu_hostif_nic *nic)
 {
-    hostif_show(nic, &nic->shared->down_head, &nic->down_shown, nic->down_head,
-                EMU_HOSTIF_RING_ROOM);
+    hostif_publish(nic, &nic->shared->down_head, &nic->down_published, nic->down_head,
+                   EMU_HOSTIF_RING_ROOM);
 }
 
 void emu_hostif_nic_sleep(struct emu_hostif_shared *shared, uint32_t seen_down_tail,

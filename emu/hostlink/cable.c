@@ -319,7 +319,7 @@ static void cable_pay_switch(struct hostlink_cable *cable, uint32_t channel, uin
     }
 }
 
-uint32_t hostlink_cable_sink(struct hostlink_cable *cable)
+uint32_t hostlink_cable_discard(struct hostlink_cable *cable)
 {
     struct emu_rx *rx = &cable->ends.rx;
     const struct emu_entry *entry;
@@ -336,7 +336,7 @@ uint32_t hostlink_cable_sink(struct hostlink_cable *cable)
     }
     if (moved) {
         emu_rx_done(rx, moved);
-        emu_count(&cable->peer->counts.sunk, moved);
+        emu_count(&cable->peer->counts.discarded, moved);
     }
     cable_pay_switch(cable, 0, segments);
     return moved;

@@ -159,7 +159,7 @@ enum hostlink_sent hostlink_cable_send(struct hostlink_cable *cable, uint32_t *l
  * Drops the entries that our switch sends while the cable is down, and returns their credits.
  * Returns how many entries were dropped.
  */
-uint32_t hostlink_cable_sink(struct hostlink_cable *cable);
+uint32_t hostlink_cable_discard(struct hostlink_cable *cable);
 
 void hostlink_cable_collect(struct hostlink_cable *cable);
 

@@ -119,8 +119,8 @@ struct emu_hostlink_counts {
     _Atomic uint64_t cuts; /* sessions that have ended */
 
     /* Dropped entries and bytes. */
-    _Atomic uint64_t sunk; /* entries that our switches sent while the cables were down */
-    _Atomic uint64_t cut;  /* entries that waited in the host link when the cables went down */
+    _Atomic uint64_t discarded; /* entries that our switches sent while the cables were down */
+    _Atomic uint64_t cut;       /* entries that waited in the host link when the cables went down */
     _Atomic uint64_t control_lost; /* bytes that could not be written to a socket any more */
 
     /* Protocol violations of the peer. Each ends the session. */

@@ -6,7 +6,7 @@
 
 #define OFFSET_QUARTER_NS 250000000u
 #define OFFSET_SECOND_NS  UINT64_C(1000000000)
-#define OFFSET_TRIP_NS    (10 * OFFSET_SECOND_NS) /* samples with longer round trips are ignored */
+#define OFFSET_RTT_NS     (10 * OFFSET_SECOND_NS) /* samples with longer round trips are ignored */
 #define OFFSET_UNSURE     1e-4 /* largest drift of any clock, assumed until the drift is known */
 #define OFFSET_SURE       1e-6 /* how much a known drift may change */
 /* factor by which the error of the drift grows with each sample that does not reduce it */
@@ -26,7 +26,7 @@ void hostlink_offset_reset(struct hostlink_offset *offset)
 static uint64_t offset_error_ns(const struct hostlink_offset *offset,
                                 const struct hostlink_sample *sample, uint64_t now_ns)
 {
-    return (sample->trip_ns + 1) / 2 +
+    return (sample->rtt_ns + 1) / 2 +
            (uint64_t)((double)(int64_t)(now_ns - sample->at_ns) * offset->unsure);
 }
 
@@ -39,8 +39,7 @@ static void offset_keep(struct hostlink_sample *kept, uint32_t count, uint64_t p
 {
     struct hostlink_sample *at = &kept[sample->at_ns / part_ns % count];
 
-    if (!at->good || at->at_ns / part_ns != sample->at_ns / part_ns ||
-        sample->trip_ns < at->trip_ns)
+    if (!at->good || at->at_ns / part_ns != sample->at_ns / part_ns || sample->rtt_ns < at->rtt_ns)
         *at = *sample;
 }
 
@@ -66,7 +65,7 @@ static void offset_drift(struct hostlink_offset *offset, uint64_t now_ns)
     apart_ns = (int64_t)((uint64_t)young->offset_ns - (uint64_t)old->offset_ns);
     between_ns = (double)(young->at_ns - old->at_ns);
     drift = (double)apart_ns / between_ns;
-    unsure = (double)(old->trip_ns + young->trip_ns) / 2 / between_ns + OFFSET_SURE;
+    unsure = (double)(old->rtt_ns + young->rtt_ns) / 2 / between_ns + OFFSET_SURE;
     if (unsure < offset->unsure && drift < OFFSET_UNSURE && drift > -OFFSET_UNSURE) {
         offset->drift = drift;
         offset->unsure = unsure;
@@ -112,10 +111,10 @@ void hostlink_offset_sample(struct hostlink_offset *offset, uint64_t sent_ns, ui
         offset->received_ns = now_ns;
         return;
     }
-    if (away_ns > OFFSET_TRIP_NS || there_ns > away_ns)
+    if (away_ns > OFFSET_RTT_NS || there_ns > away_ns)
         return;
     /* the peer's clock may have drifted between the query's arrival and the answer */
-    sample.trip_ns = away_ns - there_ns + (uint64_t)((double)there_ns * OFFSET_UNSURE) + 1;
+    sample.rtt_ns = away_ns - there_ns + (uint64_t)((double)there_ns * OFFSET_UNSURE) + 1;
     sample.offset_ns = offset_middle(received_ns - echo_ns, sent_ns - now_ns);
     offset_keep(offset->least, HOSTLINK_SAMPLES, OFFSET_QUARTER_NS, &sample);
     offset_keep(offset->second, HOSTLINK_SECONDS, OFFSET_SECOND_NS, &sample);

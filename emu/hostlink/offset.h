@@ -31,7 +31,7 @@
 struct hostlink_sample {
     uint64_t at_ns;    /* our clock in the middle of the round trip */
     int64_t offset_ns; /* the peer's clock minus ours */
-    uint64_t trip_ns;
+    uint64_t rtt_ns;
     bool good;
 };
 

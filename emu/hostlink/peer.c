@@ -456,22 +456,22 @@ static uint32_t send_round_robin(struct hostlink_peer *peer)
 }
 
 /* Drop the entries that our switches send while the cables are down. Return their number. */
-static uint32_t sink_all(struct hostlink_peer *peer)
+static uint32_t discard_all(struct hostlink_peer *peer)
 {
-    uint32_t sunk = 0;
+    uint32_t discarded = 0;
 
     for (uint32_t i = set_next(peer->active, peer->cables, peer->cables); i < peer->cables;
          i = set_next(peer->active, peer->cables, i)) {
-        sunk += hostlink_cable_sink(&peer->cable[i]);
+        discarded += hostlink_cable_discard(&peer->cable[i]);
         hostlink_clear(peer->active, i);
     }
-    return sunk;
+    return discarded;
 }
 
 uint32_t hostlink_peer_send(struct hostlink_peer *peer)
 {
     struct hostlink_control *control = &peer->control;
-    uint32_t moved = peer->up ? 0 : sink_all(peer), sent;
+    uint32_t moved = peer->up ? 0 : discard_all(peer), sent;
 
     hostlink_control_write(control, &peer->counts);
     peer->full = false;

@@ -80,8 +80,8 @@ static inline struct emu_entry *cable_slot(struct hostlink_cable *cable, struct 
     return slot ? slot : other;
 }
 
-static inline void cable_show(struct hostlink_cable *cable, struct emu_entry *slot,
-                              struct emu_entry *other, uint64_t time_ps)
+static inline void cable_publish(struct hostlink_cable *cable, struct emu_entry *slot,
+                                 struct emu_entry *other, uint64_t time_ps)
 {
     if (cable->depth && !cable->ends.tx.credits) {
         slot->time_ps = time_ps;
@@ -92,7 +92,7 @@ static inline void cable_show(struct hostlink_cable *cable, struct emu_entry *sl
         other->time_ps = time_ps;
         emu_tx_send(&cable->ends.tx, other);
     } else {
-        emu_tx_show(&cable->ends.tx, time_ps);
+        emu_tx_publish(&cable->ends.tx, time_ps);
     }
     hostlink_set_touched(cable);
 }
@@ -114,7 +114,7 @@ static inline __attribute__((always_inline)) bool cable_deliver(
         time_ps = cable_translate(cable, slot, record->note, record->at_ps);
     if (hostlink_is_segment(&record->entry.hdr, channels))
         cable->open[channels ? record->entry.packet.channel % EMU_VCS : 0]++;
-    cable_show(cable, slot, &other, time_ps);
+    cable_publish(cable, slot, &other, time_ps);
     return true;
 }
 
@@ -256,7 +256,7 @@ static uint32_t batch_to_switch(struct cable_batch *batch, const uint8_t *record
         whole = batch_entry(batch, records + *done, bytes - *done, emu_ring_slot(&batch->ring));
         if (!whole)
             break;
-        emu_ring_show(emu_ring_next(&batch->ring), 0);
+        emu_ring_publish(emu_ring_next(&batch->ring), 0);
         *done += whole;
     }
     return moved;

@@ -350,20 +350,20 @@ static inline uint32_t emu_tx_send_plain(struct emu_tx *tx, const struct emu_ent
 }
 
 /**
- * emu_tx_slot, emu_tx_show - send a segment that the caller writes directly to the ring.
+ * emu_tx_slot, emu_tx_publish - send a segment that the caller writes directly to the ring.
  * emu_tx_slot() returns the next slot, or NULL if the link is not local or has flags. The
- * caller fills in all fields but the stamp and calls emu_tx_show(), which sends the segment.
+ * caller fills in all fields but the stamp and calls emu_tx_publish(), which sends the segment.
  */
 static inline struct emu_entry *emu_tx_slot(const struct emu_tx *tx)
 {
     return tx->shape == EMU_LINK_LOCAL ? emu_ring_slot(&tx->data) : NULL;
 }
 
-static inline void emu_tx_show(struct emu_tx *tx, uint64_t time_ps)
+static inline void emu_tx_publish(struct emu_tx *tx, uint64_t time_ps)
 {
     tx->unnotified++;
     tx->credits--;
-    emu_ring_show(emu_ring_next(&tx->data), time_ps);
+    emu_ring_publish(emu_ring_next(&tx->data), time_ps);
 }
 
 /**
@@ -567,15 +567,15 @@ static inline void emu_tx_flush(struct emu_tx *tx)
 }
 
 /**
- * emu_tx_show_few - raw: call emu_hostif_show_few(), which publishes the segments written for a
- * process if they are a short message. Returns false if nothing was published.
+ * emu_tx_publish_few - raw: call emu_hostif_publish_few(), which publishes the segments written for
+ * a process if they are a short message. Returns false if nothing was published.
  */
-static inline bool emu_tx_show_few(struct emu_tx *tx)
+static inline bool emu_tx_publish_few(struct emu_tx *tx)
 {
     if (tx->kind != EMU_LINK_HOSTIF || !tx->unnotified || !tx->plug.plugged)
         return false;
     emu_tx_flush(tx);
-    return emu_hostif_show_few(tx->plug.plugged);
+    return emu_hostif_publish_few(tx->plug.plugged);
 }
 
 /**

@@ -8,7 +8,6 @@
 #ifndef EMU_CRC_H
 #define EMU_CRC_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -39,26 +38,11 @@ uint32_t emu_crc32(uint32_t crc, const void *data, size_t bytes);
 
 /**
  * emu_crc32_pieces - like emu_crc32(), for data in @pieces separate pieces of EMU_CRC_PIECE bytes.
- * Four pieces take 0.8 of the time of four calls. Pure.
+ * Pure.
  */
 uint32_t emu_crc32_pieces(uint32_t crc, const void *const piece[], size_t pieces);
 
-/* How the CRC-32 is computed, depending on the processor. */
-enum emu_crc32_variant {
-    EMU_CRC32_TABLES,
-    EMU_CRC32_LANES, /* SSE 4.2 and PCLMULQDQ */
-    EMU_CRC32_FOLD,  /* AVX-512 and VPCLMULQDQ */
-    EMU_CRC32_VARIANTS
-};
-
-/** emu_crc32_has - return whether this processor supports a variant. Pure. */
-bool emu_crc32_has(enum emu_crc32_variant way);
-
-/**
- * emu_crc32_by, emu_crc32_pieces_by - compute a CRC-32 by a variant that the processor has. Pure.
- */
-uint32_t emu_crc32_by(enum emu_crc32_variant way, uint32_t crc, const void *data, size_t bytes);
-uint32_t emu_crc32_pieces_by(enum emu_crc32_variant way, uint32_t crc, const void *const piece[],
-                             size_t pieces);
+/** emu_crc32_tables - as emu_crc32(), without the processor's instruction. Pure. */
+uint32_t emu_crc32_tables(uint32_t crc, const void *data, size_t bytes);
 
 #endif

@@ -638,27 +638,27 @@ static void profile_raw_credits(struct emu_profile *raw)
  * Return the least time-out of replies: threads may wait for cores, and on clock real replies may
  * wait for LINKS_AHEAD links.
  */
-static uint64_t profile_patience_ps(const struct emu_profile *profile, enum emu_clock_mode mode)
+static uint64_t profile_timeout_ps(const struct emu_profile *profile, enum emu_clock_mode mode)
 {
     uint64_t full_ps = (uint64_t)LINKS_AHEAD * profile->channels * profile->packet_bytes *
                        profile->link_ps_per_byte;
 
-    if (mode == EMU_CLOCK_RAW || full_ps < EMU_PATIENCE_PS)
-        return EMU_PATIENCE_PS;
+    if (mode == EMU_CLOCK_RAW || full_ps < EMU_HOST_DELAY_PS)
+        return EMU_HOST_DELAY_PS;
     return full_ps < SECOND_PS ? full_ps : SECOND_PS;
 }
 
 struct emu_profile emu_profile_on(const struct emu_profile *profile, enum emu_clock_mode mode)
 {
     struct emu_profile on = *profile;
-    uint64_t patience_ps = profile_patience_ps(profile, mode);
+    uint64_t timeout_ps = profile_timeout_ps(profile, mode);
 
     if (mode == EMU_CLOCK_RAW) {
         profile_raw_credits(&on);
         on.packet_bytes = on.raw_packet_bytes;
         on.pool_slots = on.raw_pool_slots;
     }
-    if (mode != EMU_CLOCK_VIRTUAL && on.reply_timeout_ps < patience_ps)
-        on.reply_timeout_ps = patience_ps;
+    if (mode != EMU_CLOCK_VIRTUAL && on.reply_timeout_ps < timeout_ps)
+        on.reply_timeout_ps = timeout_ps;
     return on;
 }

@@ -19,7 +19,7 @@
 #define EMU_UNITS_MAX      16  /* most combine units of a switch */
 #define EMU_TREE_WIDTH_MAX 16
 #define EMU_TREES_MAX      8             /* most trees of switches for the broadcasts of a group */
-#define EMU_PATIENCE_PS    100000000000u /* 100 ms: a thread of the host may be delayed this long */
+#define EMU_HOST_DELAY_PS  100000000000u /* 100 ms: a thread of the host may be delayed this long */
 
 /* Values that only --bound can set: no time-out of replies (28 h), and endless retries. */
 #define EMU_REPLY_NEVER_PS  UINT64_C(100000000000000000)
@@ -278,7 +278,7 @@ uint32_t emu_profile_credits(const struct emu_profile *profile);
 /**
  * emu_profile_on - return the profile as it is used on a clock. On clock raw, packets, pools and,
  * with buffers=xpoint, crosspoints have their raw_ sizes. On clocks raw and real, the time-out of
- * replies is at least EMU_PATIENCE_PS, because the host's threads may wait for a core. On clock
+ * replies is at least EMU_HOST_DELAY_PS, because the host's threads may wait for a core. On clock
  * real it is also at least the wire time of packets on all channels of 16 links, up to 1 s. Pure.
  */
 struct emu_profile emu_profile_on(const struct emu_profile *profile, enum emu_clock_mode mode);

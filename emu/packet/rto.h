@@ -66,22 +66,22 @@ static inline uint64_t emu_rto_ps(const struct emu_rto *rto, uint32_t late)
     return rto->first_ps << late;
 }
 
-/** emu_rto_sample - adapt to the round trip @trip_ps of a packet that was sent only once. */
-static inline void emu_rto_sample(struct emu_rto *rto, uint64_t trip_ps)
+/** emu_rto_sample - adapt to the round trip @rtt_ps of a packet that was sent only once. */
+static inline void emu_rto_sample(struct emu_rto *rto, uint64_t rtt_ps)
 {
     uint64_t off_ps;
 
     if (rto->least_ps == rto->most_ps)
         return;
-    if (trip_ps > rto->most_ps)
-        trip_ps = rto->most_ps;
-    off_ps = trip_ps > rto->mean_ps ? trip_ps - rto->mean_ps : rto->mean_ps - trip_ps;
+    if (rtt_ps > rto->most_ps)
+        rtt_ps = rto->most_ps;
+    off_ps = rtt_ps > rto->mean_ps ? rtt_ps - rto->mean_ps : rto->mean_ps - rtt_ps;
     if (!rto->samples++) {
-        rto->mean_ps = trip_ps;
-        rto->spread_ps = trip_ps / 2;
+        rto->mean_ps = rtt_ps;
+        rto->spread_ps = rtt_ps / 2;
     } else {
         rto->spread_ps = rto->spread_ps - rto->spread_ps / 4 + off_ps / 4;
-        rto->mean_ps = rto->mean_ps - rto->mean_ps / 8 + trip_ps / 8;
+        rto->mean_ps = rto->mean_ps - rto->mean_ps / 8 + rtt_ps / 8;
     }
     rto->first_ps = emu_rto_within(rto, rto->mean_ps + 4 * rto->spread_ps);
 }

@@ -87,7 +87,7 @@ enum emu_fault_what {
     EMU_FAULT_FLIP_ANY, /* one bit, anywhere */
     EMU_FAULT_FLIP_HEADER,
     EMU_FAULT_FLIP_PAYLOAD, /* one bit of the payload, or of the header if there is no payload */
-    EMU_FAULT_DOUBLE,       /* a duplicate follows */
+    EMU_FAULT_DUPLICATE,    /* a duplicate follows */
     EMU_FAULT_DELAY,        /* delayed by by_ps and a random part of jitter_ps */
     EMU_FAULT_SLOW,         /* only counted here; emu_tx_slow() slows the wire */
     EMU_FAULT_STICK,        /* only in the log, not in rules: the entry waited at a stuck port */

@@ -86,7 +86,7 @@ void emu_intake_faults(struct emu_intake *intake, struct emu_faults *faults)
         return;
     faults->checked = true;
     faults->numbers = intake->number;
-    faults->forges = intake->remote ? 0 : EMU_INTAKE_FORGED;
+    faults->forges_left = intake->remote ? 0 : EMU_INTAKE_FORGED;
 }
 
 void emu_intake_free(struct emu_intake *intake)
@@ -133,7 +133,7 @@ static void intake_deliver(struct emu_intake *intake, const struct emu_entry *en
 {
     /* a credit was spent for the entry, so there is a slot */
     emu_ring_put(&intake->to.data, entry);
-    emu_dev_give(intake->wire.owner, EMU_EVENT_DATA, emu_port_signal(intake->wire.port));
+    emu_dev_add_event(intake->wire.owner, EMU_EVENT_DATA, emu_port_signal(intake->wire.port));
 }
 
 /* Return whether two segments are from the same pair of nodes or of the same group. */
@@ -158,10 +158,10 @@ static void intake_overrun(struct emu_intake *intake, const struct emu_entry *en
 }
 
 void emu_intake_overruns(struct emu_intake *intake,
-                         void (*tell)(void *ctx, const struct emu_hdr *hdr), void *ctx)
+                         void (*report)(void *ctx, const struct emu_hdr *hdr), void *ctx)
 {
     for (uint32_t i = 0; i < intake->overs; i++)
-        tell(ctx, &intake->over[i]);
+        report(ctx, &intake->over[i]);
     intake->overs = 0;
 }
 
@@ -174,7 +174,7 @@ static void intake_take_plain(struct emu_intake *intake, const struct emu_entry 
     } else if (fate == EMU_FATE_ARRIVED) {
         intake->room--;
         intake_deliver(intake, entry);
-    } else if (fate == EMU_FATE_TWICE) {
+    } else if (fate == EMU_FATE_DUPLICATED) {
         intake_drop(intake, entry, &intake->counts.doubles);
     } else {
         emu_count(&intake->counts.lost, 1);

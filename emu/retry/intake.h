@@ -110,17 +110,17 @@ void emu_intake_free(struct emu_intake *intake);
 
 /**
  * emu_intake_take - move the entries that have arrived by @until_ps to the ring inside the device,
- * and signal the device (emu_dev_give()). Returns when the next entry arrives, or EMU_NEVER if that
- * is not known. Thread: the device's.
+ * and signal the device (emu_dev_add_event()). Returns when the next entry arrives, or EMU_NEVER if
+ * that is not known. Thread: the device's.
  */
 uint64_t emu_intake_take(struct emu_intake *intake, uint64_t until_ps);
 
 /**
  * emu_intake_overruns - report segments that were dropped because they found no free slot. Calls
- * @tell with one header for each pair of nodes or group that lost segments since the last call.
+ * @report with one header for each pair of nodes or group that lost segments since the last call.
  */
 void emu_intake_overruns(struct emu_intake *intake,
-                         void (*tell)(void *ctx, const struct emu_hdr *hdr), void *ctx);
+                         void (*report)(void *ctx, const struct emu_hdr *hdr), void *ctx);
 
 /** emu_intake_give - send credits or answers to the sender. Thread: the device's, after a step. */
 void emu_intake_give(struct emu_intake *intake);

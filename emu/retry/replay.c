@@ -18,7 +18,7 @@
 #define REPLAY_SLOTS  4u          /* slots of a ring per slot of the replay buffer */
 #define REPLAY_TRIES  6u          /* maximum number of doublings of the time-out */
 #define REPLAY_RAW_PS 1000000000u /* clocks raw and real: the time-out is at least 1 ms */
-#define REPLAY_TRIPS  2u          /* number of round trips in a time-out */
+#define REPLAY_RTTS   2u          /* number of round trips in a time-out */
 
 /* --- creation ----------------------------------------------------------------------- */
 
@@ -53,10 +53,10 @@ static bool replay_simulates(const struct emu_replay *replay)
 static void replay_set_timeout(struct emu_replay *replay)
 {
     const struct emu_profile *profile = replay->wire.profile;
-    uint64_t trip_ps = replay->flight_ps + profile->credit_ps +
-                       (replay->window + 1u) * EMU_SEG_BYTES * profile->link_ps_per_byte;
+    uint64_t rtt_ps = replay->flight_ps + profile->credit_ps +
+                      (replay->window + 1u) * EMU_SEG_BYTES * profile->link_ps_per_byte;
 
-    replay->timeout_ps = REPLAY_TRIPS * trip_ps;
+    replay->timeout_ps = REPLAY_RTTS * rtt_ps;
     if (replay_simulates(replay))
         return;
     if (replay->timeout_ps < REPLAY_RAW_PS)
@@ -192,7 +192,7 @@ static void replay_timeout(struct emu_replay *replay, uint64_t at_ps)
 }
 
 /* Measure the round trip of the new segment @number, if no other measurement is in progress. */
-static void replay_start_trip(struct emu_replay *replay, uint32_t number)
+static void replay_start_rtt(struct emu_replay *replay, uint32_t number)
 {
     if (replay->times || replay_simulates(replay))
         return;
@@ -205,7 +205,7 @@ static void replay_start_trip(struct emu_replay *replay, uint32_t number)
  * End the measurement if its segment is before @number, because all earlier segments are
  * acknowledged.
  */
-static void replay_measure_trip(struct emu_replay *replay, uint32_t number)
+static void replay_measure_rtt(struct emu_replay *replay, uint32_t number)
 {
     if (!replay->times || (int32_t)(number - replay->timed) <= 0)
         return;
@@ -237,7 +237,7 @@ static void replay_acknowledged(struct emu_replay *replay, uint32_t number, uint
     if ((int32_t)(replay->next - replay->first) < 0)
         replay->next = replay->first; /* these segments arrived before they were sent again */
     replay->tries = 0;
-    replay_measure_trip(replay, number);
+    replay_measure_rtt(replay, number);
     replay_wait(replay, at_ps);
 }
 
@@ -273,7 +273,7 @@ static void replay_send(struct emu_replay *replay, uint64_t there_ps)
         *kept = *emu_ring_front(&replay->from.data);
         emu_ring_skip(&replay->from.data);
         replay->last++;
-        replay_start_trip(replay, replay->next);
+        replay_start_rtt(replay, replay->next);
     } else {
         emu_count(&replay->counts.again, 1);
     }

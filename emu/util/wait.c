@@ -64,7 +64,7 @@ void emu_wait_time_all(void)
     wait.all_timed = true;
 }
 
-bool emu_wait_was_away(void)
+bool emu_wait_was_preempted(void)
 {
     return wait.away;
 }

@@ -66,8 +66,8 @@ void emu_wait_time_all(void);
 /** emu_wait_may_poll - return whether the last timed yield was less than EMU_WAIT_POLL_NS ago. */
 bool emu_wait_may_poll(void);
 
-/** emu_wait_was_away - return whether this thread's last timed yield gave away its core. */
-bool emu_wait_was_away(void);
+/** emu_wait_was_preempted - return whether this thread's last timed yield gave away its core. */
+bool emu_wait_was_preempted(void);
 
 struct emu_waiter; /* a worker sleeps on it */
 

@@ -153,7 +153,7 @@ static uint64_t outside_until_ps(struct emu_hostif *hostif)
 }
 
 /* Note that the process is awake or waits. If it was outside, its time becomes the fabric's. */
-static void come_back(const struct emu_lockstep *lockstep, struct emu_hostif *hostif)
+static void outside_ends(const struct emu_lockstep *lockstep, struct emu_hostif *hostif)
 {
     hostif->asleep_ns = 0;
     if (!hostif->outside)
@@ -169,7 +169,7 @@ static void check_asleep(const struct emu_lockstep *lockstep, struct emu_hostif 
     if (!hostif->pid || hostif->sim_seen != hostif->sim_ended)
         return;
     if (!emu_is_asleep(hostif->pid)) {
-        come_back(lockstep, hostif);
+        outside_ends(lockstep, hostif);
     } else if (!hostif->asleep_ns) {
         hostif->asleep_ns = hostif->counted_ns = now_ns;
         hostif->asleep_ps = local_ps(hostif);
@@ -211,7 +211,7 @@ static uint64_t hostif_limit_ps(struct emu_lockstep *lockstep, struct emu_hostif
         lockstep->all_wait = false;
         return runs_until_ps(hostif, now_ps);
     }
-    come_back(lockstep, hostif);
+    outside_ends(lockstep, hostif);
     now_ps = wait_end_ps(hostif);
     if (now_ps > lockstep->reached_ps || lockstep->hold)
         return now_ps;
@@ -259,7 +259,7 @@ static void publish(struct emu_lockstep *lockstep, uint64_t reached_ps)
                               memory_order_release); /* Z5 */
 }
 
-void emu_lockstep_tell_base(const struct emu_lockstep *lockstep, struct emu_hostif *hostif)
+void emu_lockstep_publish_base(const struct emu_lockstep *lockstep, struct emu_hostif *hostif)
 {
     struct emu_simtime *sim = &hostif->shared->sim;
 
@@ -277,7 +277,7 @@ static void begin_if_ready(struct emu_lockstep *lockstep)
     lockstep->base_ns = emu_now_ns();
     lockstep->base_real_ns = emu_time_ns(CLOCK_REALTIME);
     each_hostif (lockstep, list, i)
-        emu_lockstep_tell_base(lockstep, list->hostif[i]);
+        emu_lockstep_publish_base(lockstep, list->hostif[i]);
 }
 
 /* Time has reached the alarm: wake the thread that has set it, once. */

@@ -46,8 +46,8 @@ void emu_lockstep_idle(struct emu_lockstep *lockstep, unsigned *rounds);
  */
 void emu_lockstep_complete(struct emu_lockstep *lockstep);
 
-/** emu_lockstep_tell_base - tell a process when simulated time began, if it has. */
-void emu_lockstep_tell_base(const struct emu_lockstep *lockstep, struct emu_hostif *hostif);
+/** emu_lockstep_publish_base - tell a process when simulated time began, if it has. */
+void emu_lockstep_publish_base(const struct emu_lockstep *lockstep, struct emu_hostif *hostif);
 
 /**
  * emu_lockstep_set_alarm - do not advance time beyond @at_ps, and write to eventfd @fd, which is

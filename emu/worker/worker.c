@@ -115,7 +115,7 @@ static uint32_t worker_step(struct emu_worker *worker, uint32_t i, uint64_t unti
     struct emu_dev *dev = worker->dev[i];
     uint32_t moved = dev->step(dev, until_ps);
 
-    emu_pool_drop_lates(&worker->cache);
+    emu_pool_drop_all_late(&worker->cache);
     worker->due_ps[i] = dev->next_ps;
     if (dev->next_ps < worker->next_ps)
         worker->next_ps = dev->next_ps;
@@ -312,7 +312,7 @@ uint32_t emu_worker_pass(struct emu_worker *worker)
         emu_oversub_pass_moved(worker);
     else
         emu_oversub_pass_idle(worker);
-    worker->woke = worker->away = false;
+    worker->woke = worker->preempted = false;
     return moved;
 }
 
@@ -478,8 +478,8 @@ static void worker_idle(struct emu_worker *worker, unsigned *rounds)
         }
         emu_wait_yield();
     }
-    worker->away = emu_wait_was_away();
-    if (worker->away)
+    worker->preempted = emu_wait_was_preempted();
+    if (worker->preempted)
         emu_oversub_slice_begins(worker);
 }
 

@@ -113,20 +113,20 @@ static const char *check_channels(const struct engine *e)
     return NULL;
 }
 
-void engine_audit(const struct engine *e, const struct emu_found *found)
+void engine_audit(const struct engine *e, const struct emu_reporter *reporter)
 {
     for (uint32_t i = 0; i < e->links; i++)
-        emu_found_at(found, i, check_link(e, &e->link[i]));
-    emu_found_at(found, EMU_NO_PORT, check_packets(e));
-    emu_found_at(found, EMU_NO_PORT, check_channels(e));
-    emu_found_at(found, EMU_NO_PORT, check_queries(e));
+        emu_report_error(reporter, i, check_link(e, &e->link[i]));
+    emu_report_error(reporter, EMU_NO_PORT, check_packets(e));
+    emu_report_error(reporter, EMU_NO_PORT, check_channels(e));
+    emu_report_error(reporter, EMU_NO_PORT, check_queries(e));
 }
 
 const char *engine_check(const struct engine *e)
 {
     const char *first = NULL;
 
-    engine_audit(e, &(struct emu_found){emu_found_first, &first});
+    engine_audit(e, &(struct emu_reporter){emu_report_first, &first});
     return first;
 }
 

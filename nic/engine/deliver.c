@@ -362,7 +362,7 @@ bool engine_hand_fast(struct engine *e, uint32_t buf)
 void engine_host_notify(struct engine *e)
 {
     emu_tx_flush(&e->host.out);
-    emu_pool_drop_lates(engine_cache(e));
+    emu_pool_drop_all_late(engine_cache(e));
 }
 
 /* --- clocks real and virtual: one segment at a time, which is in memory later ------- */

@@ -147,7 +147,7 @@ void engine_faults(struct engine *engine, uint32_t link, struct emu_faults *faul
     assert(link < engine->links);
     engine->link[link].faults = faults;
     if (faults)
-        faults->forges = emu_vc_ring(engine->profile) - emu_vc_slots(engine->profile);
+        faults->forges_left = emu_vc_ring(engine->profile) - emu_vc_slots(engine->profile);
 }
 
 const struct emu_vcs *engine_vcs(const struct engine *engine, uint32_t link)

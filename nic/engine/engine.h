@@ -189,7 +189,7 @@ const struct emu_vcs *engine_vcs(const struct engine *engine, uint32_t link);
  * each violation, and the link that it concerns, to @found. Thread: any, while the workers are
  * paused.
  */
-void engine_audit(const struct engine *engine, const struct emu_found *found);
+void engine_audit(const struct engine *engine, const struct emu_reporter *reporter);
 
 /** engine_check - do the checks of engine_audit(). Returns NULL, or the first violation. */
 const char *engine_check(const struct engine *engine);

@@ -68,10 +68,10 @@ static_assert(EMU_PORT_WORDS > 1 || sizeof(struct engine_coll) == EMU_LINE,
 /*
  * Consecutive numbers whose contributions passed without a state, usually all between two tokens.
  */
-struct engine_row {
+struct engine_seq_range {
     uint32_t from, to; /* to: one past the last */
 };
-#define ENGINE_ROWS 3u /* half windows with numbers for which a member may still wait */
+#define ENGINE_PASSED_RANGES 3u /* half windows with numbers for which a member may still wait */
 
 /* The state of a combining group at a member or combine unit. */
 struct engine_tree {
@@ -84,9 +84,9 @@ struct engine_tree {
     bool failed;
     uint32_t open; /* states in use, except those of barriers */
     /* numbers whose contributions passed without a state; the latest first */
-    struct engine_row passed[ENGINE_ROWS];
-    /* next state that tree_forget_old() checks; free-running */
-    uint32_t forgot;
+    struct engine_seq_range passed[ENGINE_PASSED_RANGES];
+    /* next state that tree_release_old() checks; free-running */
+    uint32_t check_next;
     /* contributions to be combined in a fixed order (engine_kept()); NULL: order of arrival */
     uint32_t *kept;
     struct engine_query *query;  /* for each state: the conditional of its barrier */
@@ -160,7 +160,7 @@ static inline bool engine_passed(const struct engine_tree *tree, uint32_t seq)
 {
     bool passed = false;
 
-    for (uint32_t i = 0; i < ENGINE_ROWS; i++)
+    for (uint32_t i = 0; i < ENGINE_PASSED_RANGES; i++)
         passed |= seq - tree->passed[i].from < tree->passed[i].to - tree->passed[i].from;
     return passed;
 }

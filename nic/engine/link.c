@@ -407,7 +407,7 @@ static inline void run_put(struct engine *e, const struct engine_packet *p, uint
         slot->packet.head = cont ^ emu_cont_other(bits);
         slot->packet.rest = s == last ? last_rest : rest;
         segment_payload(e, p, s, slot);
-        emu_ring_show(emu_ring_next(to), 0);
+        emu_ring_publish(emu_ring_next(to), 0);
     }
 }
 

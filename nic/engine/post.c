@@ -98,7 +98,7 @@ static uint16_t post_begin(struct engine *e, struct engine_to to)
         engine_choose_tree(e, p);
     p->back = ENGINE_NOTICE_NONE;
     p->tclass = e->host.tclass;
-    p->as_long = false;
+    p->priority_as_long = false;
     p->query = NULL;
     p->process = e->host.process;
     /*

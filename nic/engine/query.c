@@ -167,7 +167,7 @@ static void query_send(struct engine *e, struct engine_query *query,
     e->send.packet[i].tries = query->tries;
     e->send.packet[i].late = query->late;
     /* otherwise repeated tests could starve the longer packets of their class */
-    e->send.packet[i].as_long = query->tries;
+    e->send.packet[i].priority_as_long = query->tries;
     e->queries.in_packets++;
     emu_count(&e->counts.conditionals, 1);
     engine_ready(e, i, false, at_ps);

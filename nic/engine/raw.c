@@ -55,7 +55,7 @@ static void raw_timers(struct engine_raw *r)
     struct engine *e = &r->base;
     const struct emu_worker *worker = e->dev.worker;
 
-    if ((++r->passes < RAW_PASSES && !worker->woke && !worker->away) ||
+    if ((++r->passes < RAW_PASSES && !worker->woke && !worker->preempted) ||
         engine_timers_ps(e) == EMU_NEVER)
         return;
     raw_clock(r);
@@ -255,7 +255,7 @@ static enum engine_sent raw_send_next(struct engine *e, struct engine_link *l, u
     if (what == ENGINE_SENT && slot) { /* the entry was built in the ring */
         bool reply = slot->packet.kind > EMU_PACKET_CONT;
 
-        emu_tx_show(&l->tx, 0);
+        emu_tx_publish(&l->tx, 0);
         *sent += reply ? 0 : engine_link_run(e, l);
     } else if (what == ENGINE_SENT) {
         own.time_ps = 0;
@@ -302,13 +302,13 @@ static void raw_notify(struct engine_raw *r)
 }
 
 /* Publish segments for the process before the pass ends, if the worker has a core of its own. */
-static inline void raw_show_host(struct engine *e)
+static inline void raw_publish_host(struct engine *e)
 {
     struct emu_tx *out = &e->host.out;
 
-    if (!emu_worker_is_alone(e->dev.worker) || !emu_tx_show_few(out))
+    if (!emu_worker_is_alone(e->dev.worker) || !emu_tx_publish_few(out))
         return;
-    emu_hostif_shown();
+    emu_hostif_publish_end();
     emu_hostif_wake(out->plug.plugged);
 }
 
@@ -333,7 +333,7 @@ static uint32_t raw_step(struct emu_dev *dev, uint64_t until_ps)
         engine_deliver_raw(e, 0);
     }
     moved = raw_take(r, data);
-    raw_show_host(e);
+    raw_publish_host(e);
     raw_timers(r);
     if (e->tree.results_ps != EMU_NEVER)
         engine_results(e, 0);

@@ -60,7 +60,7 @@ struct engine_receiving {
 static inline bool engine_arrives_credit(const struct emu_entry *entry, enum emu_fate fate)
 {
     assert(entry->packet.kind >= EMU_PACKET_HEAD && entry->packet.kind <= EMU_PACKET_NACK);
-    return entry->packet.kind <= EMU_PACKET_CONT && fate != EMU_FATE_TWICE;
+    return entry->packet.kind <= EMU_PACKET_CONT && fate != EMU_FATE_DUPLICATED;
 }
 
 /**

@@ -49,7 +49,7 @@ void engine_ready(struct engine *e, uint16_t i, bool first, uint64_t at_ps)
     struct engine_list *list;
 
     p->state = ENGINE_WAITING;
-    p->priority = emu_packet_priority(p->tclass, p->segs == 1 && !p->as_long);
+    p->priority = emu_packet_priority(p->tclass, p->segs == 1 && !p->priority_as_long);
     list = &e->send.waiting[p->priority];
     engine_list_insert(list, e->send.join, first ? ENGINE_NONE : list->last, i);
     e->send.waiting_any |= 1u << p->priority;

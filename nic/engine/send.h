@@ -86,7 +86,7 @@ struct engine_packet {
     uint8_t answer; /* answer to a conditional: enum emu_test_answer */
     uint8_t tclass; /* enum emu_tclass of the host's process when the packet was begun */
     /* has the priority of longer packets of its class, even if it has one segment */
-    bool as_long;
+    bool priority_as_long;
     uint8_t priority;
     uint8_t late;    /* latest tries in a row that got no reply in time; see emu_rto_ps() */
     uint8_t count;   /* host segments */

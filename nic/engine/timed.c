@@ -199,7 +199,7 @@ static void timed_event(struct engine_timed *t, const struct engine_event *event
         engine_results(e, at_ps);
         break;
     case EVENT_SEND:
-        emu_dev_lag(&e->dev, at_ps, until_ps);
+        emu_dev_note_lag(&e->dev, at_ps, until_ps);
         timed_send(e, event->link, at_ps);
         break;
     }

@@ -150,29 +150,29 @@ static bool is_before_window(const struct engine_tree *tree, uint32_t then, uint
  * state per call, so that a forged contribution, which may have any number, has little effect.
  * Every half window has a token, so each state is checked long before its number repeats.
  */
-static void tree_forget_old(struct engine_tree *tree, uint32_t seq)
+static void tree_release_old(struct engine_tree *tree, uint32_t seq)
 {
-    struct engine_coll *state = &tree->state[tree->forgot++ & (tree->window - 1)];
+    struct engine_coll *state = &tree->state[tree->check_next++ & (tree->window - 1)];
 
     if (!emu_ports_any(state->have) && is_before_window(tree, state->hdr.seq, seq))
         state->used = false;
-    for (uint32_t i = 0; i < ENGINE_ROWS; i++)
+    for (uint32_t i = 0; i < ENGINE_PASSED_RANGES; i++)
         if (is_before_window(tree, tree->passed[i].to, seq))
             tree->passed[i].from = tree->passed[i].to = seq;
 }
 
 void engine_passes_note(struct engine_tree *tree, uint32_t seq, uint32_t count)
 {
-    struct engine_row *row = tree->passed;
+    struct engine_seq_range *row = tree->passed;
     uint32_t i = 0;
 
-    tree_forget_old(tree, seq);
-    while (i < ENGINE_ROWS && row[i].to != seq)
+    tree_release_old(tree, seq);
+    while (i < ENGINE_PASSED_RANGES && row[i].to != seq)
         i++;
-    if (i < ENGINE_ROWS) {
+    if (i < ENGINE_PASSED_RANGES) {
         row += i;
     } else {
-        memmove(row + 1, row, (ENGINE_ROWS - 1) * sizeof *row);
+        memmove(row + 1, row, (ENGINE_PASSED_RANGES - 1) * sizeof *row);
         row->from = seq;
     }
     row->to = seq + count;
@@ -195,7 +195,7 @@ static bool state_add(struct engine *e, struct engine_coll *state, uint32_t from
         state->hdr = *engine_hdr(e, buf);
         state->hdr.kind = engine_kind(&state->hdr);
         if (state->hdr.kind == EMU_BARRIER)
-            tree_forget_old(state->group->tree, state->hdr.seq);
+            tree_release_old(state->group->tree, state->hdr.seq);
         state->used = true;
         state->flipped = false;
         state->group->tree->open += state->hdr.kind != EMU_BARRIER;

@@ -68,7 +68,7 @@ static void index_add(struct ofi_entries *entries, uint32_t index)
 }
 
 /* Replace the hash table by an empty one with room for @count entries. */
-static bool index_renew(struct ofi_entries *entries, uint32_t count)
+static bool index_rebuild(struct ofi_entries *entries, uint32_t count)
 {
     uint32_t buckets = entries->buckets ? entries->buckets : BUCKETS_FIRST;
     uint32_t *bucket;
@@ -94,7 +94,7 @@ static bool index_update(struct ofi_entries *entries)
     uint32_t count = table_count(entries->table);
 
     if (OFI_KINDS * count > entries->buckets || reused != entries->reused_seen)
-        if (!index_renew(entries, count))
+        if (!index_rebuild(entries, count))
             return false;
     entries->reused_seen = reused;
     for (; entries->indexed < count; entries->indexed++)

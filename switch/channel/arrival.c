@@ -12,7 +12,7 @@ static void arrival_drop(struct switch_channels *ch, uint32_t p, const struct em
                          enum emu_fate fate, uint64_t at_ps)
 {
     emu_pool_drop(&ch->sw.dev.worker->cache, entry->buf);
-    if (fate != EMU_FATE_TWICE)
+    if (fate != EMU_FATE_DUPLICATED)
         switch_channel_return_credit(ch, p, entry->packet.channel, at_ps);
 }
 

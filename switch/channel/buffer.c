@@ -47,8 +47,8 @@ void switch_channel_flush_credits(struct switch_channels *ch)
 
 bool switch_channel_has_slot(const struct switch_channels *ch, uint32_t p, enum emu_fate fate)
 {
-    return fate == EMU_FATE_TWICE ? ch->uncredited < CHANNEL_UNCREDITED_MAX
-                                  : switch_channel_has_room(ch, p);
+    return fate == EMU_FATE_DUPLICATED ? ch->uncredited < CHANNEL_UNCREDITED_MAX
+                                       : switch_channel_has_room(ch, p);
 }
 
 uint32_t switch_channel_append(struct switch_channels *ch, uint32_t v,
@@ -58,9 +58,9 @@ uint32_t switch_channel_append(struct switch_channels *ch, uint32_t v,
     uint32_t slot = switch_append(&ch->store, &in->queue, in->queued, entry);
 
     in->queued++;
-    ch->hold[slot] =
-        (struct switch_channel_hold){.left = in->unsettled, .no_credit = fate == EMU_FATE_TWICE};
-    if (fate == EMU_FATE_TWICE)
+    ch->hold[slot] = (struct switch_channel_hold){.left = in->unsettled,
+                                                  .no_credit = fate == EMU_FATE_DUPLICATED};
+    if (fate == EMU_FATE_DUPLICATED)
         ch->uncredited++;
     else
         ch->port[v / EMU_VCS].held++;

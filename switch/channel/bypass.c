@@ -65,7 +65,7 @@ static inline void bypass_send(struct switch_channels *ch, struct emu_tx *tx, ui
                                uint32_t c, const struct emu_entry *entry)
 {
     bypass_fill(ch, emu_tx_slot(tx), from, c, entry);
-    emu_tx_show(tx, 0);
+    emu_tx_publish(tx, 0);
 }
 
 /*
@@ -190,7 +190,7 @@ static inline uint32_t bypass_copy(const struct switch_channels *ch, struct emu_
         slot->packet.rest = words.rest ^ words.relabel_rest;
         slot->buf = entry->buf;
         slot->crc = entry->crc;
-        emu_ring_show(emu_ring_next(to), 0);
+        emu_ring_publish(emu_ring_next(to), 0);
         emu_ring_skip(from); /* free the slot before the credit lets the sender fill it again */
     }
     return sent;
@@ -286,7 +286,7 @@ static inline void bypass_put(struct switch_channels *ch, const struct switch_ch
         slot->packet.rest = words.rest ^ words.relabel_rest;
         slot->buf = entry->buf;
         slot->crc = entry->crc;
-        emu_ring_show(emu_ring_next(&to), 0);
+        emu_ring_publish(emu_ring_next(&to), 0);
     }
     emu_tx_sent(tx, &to, count);
 }
@@ -442,7 +442,7 @@ static inline uint32_t bypass_head(struct switch_channels *ch, uint32_t p,
     from = ch->port[p].rx.data;
     to = ch->port[o].tx.data;
     bypass_fill(ch, emu_ring_slot(&to), c, by, emu_ring_slot(&from));
-    emu_ring_show(emu_ring_next(&to), 0);
+    emu_ring_publish(emu_ring_next(&to), 0);
     emu_ring_skip(&from);
     if (sent > 1)
         sent = 1 + bypass_run(ch, in, &from, c, &to, by, sent - 1);

@@ -20,7 +20,7 @@ static void count_flying(const struct emu_rx *rx, const struct emu_faults *fault
     for (uint32_t i = 0; faults && i < faults->held; i++) {
         const struct emu_packet_hdr *hdr = &faults->at[i].entry.packet;
 
-        if (faults->at[i].fate != EMU_FATE_TWICE &&
+        if (faults->at[i].fate != EMU_FATE_DUPLICATED &&
             (hdr->kind == EMU_PACKET_HEAD || hdr->kind == EMU_PACKET_CONT))
             count[hdr->channel % EMU_VCS]++;
     }
@@ -258,7 +258,8 @@ static const char *check_port(struct switch_channels *ch, uint32_t p, uint64_t n
     return wrong;
 }
 
-void switch_channels_check(struct switch_dev *sw, uint64_t now_ps, const struct emu_found *found)
+void switch_channels_check(struct switch_dev *sw, uint64_t now_ps,
+                           const struct emu_reporter *reporter)
 {
     struct switch_channels *ch = switch_channels_of(sw);
     uint64_t held = 0, waited_ps = 0;
@@ -267,15 +268,15 @@ void switch_channels_check(struct switch_dev *sw, uint64_t now_ps, const struct 
     for (uint32_t p = 0; p < sw->ports; p++) {
         const char *wrong = check_port(ch, p, now_ps, &held, &waited_ps);
 
-        emu_found_at(found, p, wrong);
+        emu_report_error(reporter, p, wrong);
         counted &= !wrong;
     }
     if (!counted)
         return; /* the checks below would only repeat the error */
-    emu_found_at(found, EMU_NO_PORT, switch_store_check(&ch->store, held));
+    emu_report_error(reporter, EMU_NO_PORT, switch_store_check(&ch->store, held));
     if (ch->timing)
-        emu_found_at(found, EMU_NO_PORT,
-                     switch_little_check(sw, &ch->timing->little, now_ps, held, waited_ps));
+        emu_report_error(reporter, EMU_NO_PORT,
+                         switch_little_check(sw, &ch->timing->little, now_ps, held, waited_ps));
 }
 
 uint32_t switch_channels_bufs(struct switch_dev *sw)

@@ -164,7 +164,7 @@ static int channels_faults(struct switch_dev *sw, uint32_t port, struct emu_faul
 {
     switch_channels_of(sw)->port[port].faults = faults;
     if (faults)
-        faults->forges = emu_vc_ring(sw->profile) - emu_vc_slots(sw->profile);
+        faults->forges_left = emu_vc_ring(sw->profile) - emu_vc_slots(sw->profile);
     return 0;
 }
 

@@ -107,7 +107,8 @@ uint32_t switch_step_channels(struct emu_dev *dev, uint64_t until_ps);
 /* --- check.c, kind.c ---------------------------------------------------------------- */
 
 /* check(), check_cable(), check_out() and bufs() of a struct switch_kind. */
-void switch_channels_check(struct switch_dev *sw, uint64_t now_ps, const struct emu_found *found);
+void switch_channels_check(struct switch_dev *sw, uint64_t now_ps,
+                           const struct emu_reporter *reporter);
 const char *switch_channels_check_out(struct switch_dev *sw, uint32_t port, const struct emu_rx *rx,
                                       const struct emu_faults *faults);
 const char *switch_channels_check_cable(struct switch_dev *sw, uint32_t port,

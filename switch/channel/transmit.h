@@ -54,7 +54,7 @@ static inline bool switch_channel_send_reply_now(struct switch_channels *ch, uin
     slot->packet.rest = switch_channel_reply_rest(in, c, in->nack);
     slot->buf = EMU_NO_BUF;
     slot->crc = 0;
-    emu_tx_show(&ch->port[p].tx, 0);
+    emu_tx_publish(&ch->port[p].tx, 0);
     ch->news |= emu_port(p);
     return true;
 }

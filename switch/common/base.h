@@ -71,7 +71,7 @@ struct switch_kind {
     uint32_t (*queued)(const struct switch_dev *sw, uint32_t port);
     /* returns the subset of @outs with the least queued() */
     emu_ports (*shortest)(const struct switch_dev *sw, emu_ports outs);
-    void (*check)(struct switch_dev *sw, uint64_t now_ps, const struct emu_found *found);
+    void (*check)(struct switch_dev *sw, uint64_t now_ps, const struct emu_reporter *reporter);
     /*
      * called by switch_crossbar_check(): checks row @r, and adds the segments that are not in the
      * crossbar's queues to *@held and *@waited_ps

@@ -236,7 +236,8 @@ static const char *check_out(const struct switch_crossbar *bar, uint32_t o)
                : "an output's count of waiting segments is wrong";
 }
 
-void switch_crossbar_check(struct switch_dev *sw, uint64_t now_ps, const struct emu_found *found)
+void switch_crossbar_check(struct switch_dev *sw, uint64_t now_ps,
+                           const struct emu_reporter *reporter)
 {
     const struct switch_crossbar *bar = switch_crossbar_of(sw);
     uint64_t held = 0, waited_ps = 0;
@@ -249,15 +250,15 @@ void switch_crossbar_check(struct switch_dev *sw, uint64_t now_ps, const struct 
             wrong = check_out(bar, r);
         if (!wrong)
             wrong = sw->kind->check_row(sw, r, now_ps, &held, &waited_ps);
-        emu_found_at(found, r < sw->ports ? r : EMU_NO_PORT, wrong);
+        emu_report_error(reporter, r < sw->ports ? r : EMU_NO_PORT, wrong);
         counted &= !wrong;
     }
     if (!counted)
         return; /* because the checks below would only repeat the error */
-    emu_found_at(found, EMU_NO_PORT, switch_store_check(&bar->store, held));
+    emu_report_error(reporter, EMU_NO_PORT, switch_store_check(&bar->store, held));
     if (sw->dev.timed)
-        emu_found_at(found, EMU_NO_PORT,
-                     switch_little_check(sw, &bar->little, now_ps, held, waited_ps));
+        emu_report_error(reporter, EMU_NO_PORT,
+                         switch_little_check(sw, &bar->little, now_ps, held, waited_ps));
 }
 
 const char *switch_crossbar_check_cable(const struct switch_crossbar *bar, uint32_t r,

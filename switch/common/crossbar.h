@@ -93,7 +93,8 @@ void switch_crossbar_rebase(struct switch_crossbar *bar, uint64_t by_ps);
  * crossbar.c: check() of a struct switch_kind. Checks all rows, outputs and queues, on timed clocks
  * also Little's law, and calls check_row() for each row.
  */
-void switch_crossbar_check(struct switch_dev *sw, uint64_t now_ps, const struct emu_found *found);
+void switch_crossbar_check(struct switch_dev *sw, uint64_t now_ps,
+                           const struct emu_reporter *reporter);
 
 /* crossbar.c: check the cable into port @r, whose row has segments that took @holds credits. */
 const char *switch_crossbar_check_cable(const struct switch_crossbar *bar, uint32_t r,

@@ -76,16 +76,16 @@ const struct switch_counts *switch_counts(const struct switch_dev *sw)
     return &sw->counts;
 }
 
-void switch_audit(struct switch_dev *sw, uint64_t now_ps, const struct emu_found *found)
+void switch_audit(struct switch_dev *sw, uint64_t now_ps, const struct emu_reporter *reporter)
 {
-    sw->kind->check(sw, now_ps, found);
+    sw->kind->check(sw, now_ps, reporter);
 }
 
 const char *switch_check(struct switch_dev *sw, uint64_t now_ps)
 {
     const char *first = NULL;
 
-    switch_audit(sw, now_ps, &(struct emu_found){emu_found_first, &first});
+    switch_audit(sw, now_ps, &(struct emu_reporter){emu_report_first, &first});
     return first;
 }
 

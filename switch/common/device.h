@@ -44,7 +44,8 @@ struct switch_counts {
     _Atomic uint32_t trapped_dst; /* destination of the last unicast without a route */
     /* states of combine units that were found damaged when they were read */
     _Atomic uint64_t damaged;
-    _Atomic uint64_t scrapped; /* dropped: contributions to units that were out of service */
+    _Atomic uint64_t
+        dropped_out_of_service; /* dropped: contributions to units that were out of service */
 
     /* Counters of packets and their segments, only in switches with virtual channels. */
     _Atomic uint64_t stale; /* segments and replies of packets that had ended */
@@ -86,10 +87,10 @@ uint32_t switch_queued(const struct switch_dev *sw, uint32_t port);
  * switch_audit - check the invariants that hold between two iterations of the worker: that credits,
  * queues and counters agree, and, on clock virtual, that Little's law holds to the picosecond.
  * @now_ps: on clock virtual, all events up to this time have happened.
- * @found: called for each error.
+ * @reporter: called for each error.
  * Thread: the driver, while all workers are stopped.
  */
-void switch_audit(struct switch_dev *sw, uint64_t now_ps, const struct emu_found *found);
+void switch_audit(struct switch_dev *sw, uint64_t now_ps, const struct emu_reporter *reporter);
 
 /** switch_check - do the checks of switch_audit(). Returns the first error, or NULL. */
 const char *switch_check(struct switch_dev *sw, uint64_t now_ps);
@@ -233,7 +234,7 @@ int switch_combine_stall(struct switch_dev *sw, bool stalled, uint64_t at_ps);
 /**
  * switch_combine_out - if @out, take the combine units out of service at @at_ps (raw: 0), otherwise
  * back into service. Out of service they drop all contributions and count them
- * (switch_counts.scrapped).
+ * (switch_counts.dropped_out_of_service).
  */
 void switch_combine_out(struct switch_dev *sw, bool out, uint64_t at_ps);
 

@@ -114,7 +114,7 @@ static inline __attribute__((always_inline)) uint32_t switch_events_run(
         first_ps = emu_order_next_ps(&arrivals);
     if (first_ps <= until_ps)
         /* the earliest event is the furthest behind the host's clock */
-        emu_dev_lag(&sw->dev, first_ps, until_ps);
+        emu_dev_note_lag(&sw->dev, first_ps, until_ps);
     for (;;) {
         uint64_t own_ps = events->next_ps(sw);
         uint64_t arrive_ps = emu_order_next_ps(&arrivals);

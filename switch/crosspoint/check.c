@@ -42,14 +42,16 @@ static bool check_unit(const struct switch_crosspoints *xp, uint32_t u)
     return waiting == listed;
 }
 
-void switch_crosspoints_check(struct switch_dev *sw, uint64_t now_ps, const struct emu_found *found)
+void switch_crosspoints_check(struct switch_dev *sw, uint64_t now_ps,
+                              const struct emu_reporter *reporter)
 {
     struct switch_crosspoints *xp = switch_crosspoints_of(sw);
 
-    switch_crossbar_check(sw, now_ps, found);
+    switch_crossbar_check(sw, now_ps, reporter);
     for (uint32_t u = 0; u < xp->units; u++)
         if (!check_unit(xp, u))
-            emu_found_at(found, EMU_NO_PORT, "a combine unit's list of waiting groups is wrong");
+            emu_report_error(reporter, EMU_NO_PORT,
+                             "a combine unit's list of waiting groups is wrong");
 }
 
 /* --- rebase ------------------------------------------------------------------------- */

@@ -311,13 +311,13 @@ static inline void combine_arrived(struct switch_crosspoints *xp, const struct s
  * are out of service drop all. A unit also drops all contributions to a group with a damaged state,
  * which cannot complete any operation.
  */
-static __attribute__((noinline)) bool combine_scraps(struct switch_crosspoints *xp,
-                                                     const struct switch_group *group, uint32_t u)
+static __attribute__((noinline)) bool combine_drops(struct switch_crosspoints *xp,
+                                                    const struct switch_group *group, uint32_t u)
 {
     xp->impaired->taken++;
     if (!xp->impaired->out && !(group && group->units && group->results[u].failed))
         return false;
-    emu_count(&xp->bar.sw.counts.scrapped, 1);
+    emu_count(&xp->bar.sw.counts.dropped_out_of_service, 1);
     return true;
 }
 
@@ -369,7 +369,7 @@ static inline void combine_fold(struct switch_crosspoints *xp, const struct swit
     uint32_t i = in->hdr.seq & (group ? group->window - 1 : 0);
     struct switch_state *state = group && group->units ? switch_group_state(group, i) : NULL;
 
-    if (__builtin_expect(xp->impaired != NULL, 0) && combine_scraps(xp, group, u)) {
+    if (__builtin_expect(xp->impaired != NULL, 0) && combine_drops(xp, group, u)) {
         emu_pool_drop(switch_cache(xp), in->buf);
         return;
     }

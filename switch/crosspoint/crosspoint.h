@@ -219,7 +219,7 @@ void switch_crosspoints_stick(struct switch_dev *sw, uint32_t port, bool stuck, 
 void switch_crosspoints_rebase(struct switch_dev *sw, uint64_t by_ps);
 
 void switch_crosspoints_check(struct switch_dev *sw, uint64_t now_ps,
-                              const struct emu_found *found);
+                              const struct emu_reporter *reporter);
 
 /* Count the segments in the fullest crosspoint of row @r. */
 uint8_t switch_crosspoints_fullest(const struct switch_crosspoints *xp, uint32_t r);

@@ -296,16 +296,16 @@ static inline uint32_t cut_through_burst(struct switch_crosspoints *xp, uint32_t
 }
 
 /* Publish the segments for processes at @outs now, before the pass continues. */
-static void cut_through_show(struct switch_crosspoints *xp, emu_ports outs)
+static void cut_through_publish(struct switch_crosspoints *xp, emu_ports outs)
 {
-    emu_ports shown = EMU_NO_PORTS;
+    emu_ports published = EMU_NO_PORTS;
 
     emu_each_port (o, outs)
-        shown |= emu_port_if(o, emu_tx_show_few(&xp->bar.out[o].tx));
-    if (!emu_ports_any(shown))
+        published |= emu_port_if(o, emu_tx_publish_few(&xp->bar.out[o].tx));
+    if (!emu_ports_any(published))
         return;
-    emu_hostif_shown();
-    emu_each_port (o, shown)
+    emu_hostif_publish_end();
+    emu_each_port (o, published)
         emu_hostif_wake(xp->bar.out[o].tx.plug.plugged);
 }
 
@@ -338,7 +338,7 @@ uint32_t switch_cut_through(struct switch_crosspoints_row *row, uint32_t r)
         moved++;
     }
     if (emu_ports_any(xp->bar.runnable) && emu_worker_is_alone(xp->bar.sw.dev.worker))
-        cut_through_show(xp, xp->bar.runnable);
+        cut_through_publish(xp, xp->bar.runnable);
     xp->bar.runnable |= ran;
     if (moved)
         emu_rx_done(rx, moved);

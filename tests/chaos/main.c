@@ -23,13 +23,13 @@
 #include "tests/chaos/node.h"
 #include "tests/test.h"
 
-#define NAP_NS 2000000
-#define AHEAD  8u  /* how many steps nodes may start ahead of the slowest */
-#define DEEDS  64u /* actions of this process on others */
-#define USAGE  2   /* exit status: invalid command line */
+#define NAP_NS              2000000
+#define AHEAD               8u  /* how many steps nodes may start ahead of the slowest */
+#define PLANNED_SIGNALS_MAX 64u /* actions of this process on others */
+#define USAGE               2   /* exit status: invalid command line */
 
 /* An action on a process, and its time. */
-struct deed {
+struct planned_signal {
     uint64_t at_ms;
     uint32_t node;
     int signal;
@@ -40,8 +40,8 @@ struct chaos {
     uint64_t steps;       /* at most */
     uint64_t ms;          /* no step starts after this time; 0: only steps count */
     uint64_t patience_ms; /* for nodes without progress */
-    struct deed deed[DEEDS];
-    uint32_t deeds;
+    struct planned_signal planned_signal[PLANNED_SIGNALS_MAX];
+    uint32_t planned_signals;
     uint64_t successor_ms; /* delay until a killed process gets a successor; 0: never */
     uint32_t hosts;        /* nodes with an entry in `host`; 0: the fabric is on one host */
     uint64_t host[CHAOS_NODES];
@@ -105,17 +105,18 @@ static bool hosts_read(struct chaos *c, const char *text)
 }
 
 /* NODE@MS; with @length NODE@MS+MS, after which the process continues. */
-static bool deed_read(struct chaos *c, const char *text, int what, bool length)
+static bool planned_signal_read(struct chaos *c, const char *text, int what, bool length)
 {
     uint64_t node, at_ms, for_ms = 0;
 
-    if (c->deeds + 2 > DEEDS || !number(&text, CHAOS_NODES - 1, &node) || *text++ != '@' ||
-        !number(&text, UINT32_MAX, &at_ms) ||
+    if (c->planned_signals + 2 > PLANNED_SIGNALS_MAX || !number(&text, CHAOS_NODES - 1, &node) ||
+        *text++ != '@' || !number(&text, UINT32_MAX, &at_ms) ||
         (length && (*text++ != '+' || !number(&text, UINT32_MAX, &for_ms))) || *text)
         return false;
-    c->deed[c->deeds++] = (struct deed){at_ms, (uint32_t)node, what};
+    c->planned_signal[c->planned_signals++] = (struct planned_signal){at_ms, (uint32_t)node, what};
     if (length)
-        c->deed[c->deeds++] = (struct deed){at_ms + for_ms, (uint32_t)node, SIGCONT};
+        c->planned_signal[c->planned_signals++] =
+            (struct planned_signal){at_ms + for_ms, (uint32_t)node, SIGCONT};
     return true;
 }
 
@@ -164,9 +165,9 @@ static bool option_read(struct chaos *c, size_t row, const char *value)
     case 6:
         return set_of_nodes(value, &c->plan.parted);
     case 7:
-        return deed_read(c, value, SIGKILL, false);
+        return planned_signal_read(c, value, SIGKILL, false);
     case 8:
-        return deed_read(c, value, SIGSTOP, true);
+        return planned_signal_read(c, value, SIGSTOP, true);
     case 9:
         c->plan.successors = whole(value, UINT32_MAX, &c->successor_ms) && c->successor_ms;
         return c->plan.successors;
@@ -197,11 +198,12 @@ static bool options_read(struct chaos *c, int argc, char **argv)
             return false;
         }
     }
-    for (uint32_t i = 0; i < c->deeds; i++)
-        if (c->deed[i].node >= c->plan.nodes ||
-            (c->deed[i].signal == SIGKILL && !chaos_is_in(c->plan.doomed, c->deed[i].node))) {
+    for (uint32_t i = 0; i < c->planned_signals; i++)
+        if (c->planned_signal[i].node >= c->plan.nodes ||
+            (c->planned_signal[i].signal == SIGKILL &&
+             !chaos_is_in(c->plan.doomed, c->planned_signal[i].node))) {
             fprintf(stderr, "chaos_nodes: node %u is none of the nodes, or not doomed\n",
-                    c->deed[i].node);
+                    c->planned_signal[i].node);
             return false;
         }
     if (c->hosts && c->hosts < c->plan.nodes) {
@@ -345,16 +347,16 @@ static void nodes_kill(struct chaos *c)
     }
 }
 
-static void deeds_do(struct chaos *c)
+static void planned_signals_send(struct chaos *c)
 {
-    for (uint32_t i = 0; i < c->deeds; i++) {
-        struct deed *deed = &c->deed[i];
+    for (uint32_t i = 0; i < c->planned_signals; i++) {
+        struct planned_signal *planned_signal = &c->planned_signal[i];
 
-        if (!deed->signal || deed->at_ms > ms_now(c))
+        if (!planned_signal->signal || planned_signal->at_ms > ms_now(c))
             continue;
-        if (c->pid[deed->node])
-            kill(c->pid[deed->node], deed->signal);
-        deed->signal = 0;
+        if (c->pid[planned_signal->node])
+            kill(c->pid[planned_signal->node], planned_signal->signal);
+        planned_signal->signal = 0;
     }
 }
 
@@ -422,7 +424,7 @@ static bool watch(struct chaos *c)
         nodes_reap(c);
         successor_reap(c);
         successor_start(c);
-        deeds_do(c);
+        planned_signals_send(c);
         steps_let(c);
         if (stands_still(c)) {
             print_where(c);

@@ -8,14 +8,14 @@
 #include "tests/fixtures/bytes.h"
 
 /* Character of a step: how often each kind is drawn, and the sizes of operations. */
-struct mood {
+struct mix {
     uint8_t often[CHAOS_KINDS];
     uint32_t most;   /* largest size in bytes */
     uint32_t a_node; /* average operations started by a node */
     bool to_one;     /* all with one node */
 };
 
-static const struct mood moods[] = {
+static const struct mix mixes[] = {
     {{6, 4, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1}, 8192, 4, false},        /* some of everything */
     {{8, 8, 0, 0, 4, 2, 4, 0, 0, 0, 0, 0, 0}, 192, 8, false},         /* many short ones */
     {{4, 4, 4, 4, 0, 0, 0, 0, 1, 0, 1, 0, 1}, CHAOS_BYTES, 2, false}, /* few long ones */
@@ -24,45 +24,45 @@ static const struct mood moods[] = {
     {{4, 4, 4, 4, 2, 1, 4, 0, 0, 0, 0, 0, 0}, 16384, 3, true},        /* all with one */
     {{0, 0, 4, 4, 1, 1, 1, 0, 0, 0, 0, 0, 2}, CHAOS_BYTES, 2, false}, /* memory */
 };
-#define MOODS (sizeof moods / sizeof moods[0])
+#define MIXES (sizeof mixes / sizeof mixes[0])
 
 static uint64_t step_seed(const struct chaos_plan *plan, uint64_t step)
 {
     return emu_mix(plan->seed + step * UINT64_C(0x9e3779b97f4a7c15));
 }
 
-static enum chaos_kind kind_of(const struct mood *mood, uint64_t *random)
+static enum chaos_kind kind_of(const struct mix *mix, uint64_t *random)
 {
     uint32_t all = 0, at;
     unsigned kind = 0;
 
     for (unsigned k = 0; k < CHAOS_KINDS; k++)
-        all += mood->often[k];
+        all += mix->often[k];
     at = bytes_below(random, all);
-    while (at >= mood->often[kind])
-        at -= mood->often[kind++];
+    while (at >= mix->often[kind])
+        at -= mix->often[kind++];
     return (enum chaos_kind)kind;
 }
 
-/* Half of them are short in every mood. */
-static uint32_t bytes_of(const struct mood *mood, uint64_t *random)
+/* Half of them are short in every mix. */
+static uint32_t bytes_of(const struct mix *mix, uint64_t *random)
 {
-    uint32_t most = bytes_below(random, 2) && mood->most > 256 ? 256 : mood->most;
+    uint32_t most = bytes_below(random, 2) && mix->most > 256 ? 256 : mix->most;
 
     return bytes_below(random, most + 1);
 }
 
-static void op_draw(const struct chaos_plan *plan, const struct mood *mood, uint32_t one,
-                    uint32_t i, uint64_t *random, struct chaos_op *op)
+static void op_draw(const struct chaos_plan *plan, const struct mix *mix, uint32_t one, uint32_t i,
+                    uint64_t *random, struct chaos_op *op)
 {
-    op->kind = kind_of(mood, random);
+    op->kind = kind_of(mix, random);
     if (!plan->teams && op->kind >= CHAOS_BARRIER)
         op->kind = CHAOS_STREAM;
     if (!plan->words && (op->kind == CHAOS_QUERY || op->kind == CHAOS_CAST))
         op->kind = CHAOS_BROADCAST;
-    op->bytes = bytes_of(mood, random);
+    op->bytes = bytes_of(mix, random);
     op->from = i % plan->nodes;
-    op->to = mood->to_one ? one : bytes_below(random, plan->nodes);
+    op->to = mix->to_one ? one : bytes_below(random, plan->nodes);
     if (op->to == op->from)
         op->to = (op->from + 1 + bytes_below(random, plan->nodes - 1)) % plan->nodes;
     op->random = emu_splitmix(random);
@@ -83,16 +83,16 @@ static uint32_t member_draw(uint64_t members, uint64_t *random)
 uint32_t chaos_step(const struct chaos_plan *plan, uint32_t step, struct chaos_op *ret)
 {
     uint64_t random = step_seed(plan, step);
-    const struct mood *mood = &moods[bytes_below(&random, MOODS)];
+    const struct mix *mix = &mixes[bytes_below(&random, MIXES)];
     uint32_t one = bytes_below(&random, plan->nodes);
-    uint32_t count = mood->a_node * plan->nodes;
+    uint32_t count = mix->a_node * plan->nodes;
     bool cast[CHAOS_TEAMS] = {false};
 
     count = count > CHAOS_OPS ? CHAOS_OPS : count;
     for (uint32_t i = 0; i < count; i++) {
         struct chaos_op *op = &ret[i];
 
-        op_draw(plan, mood, one, i, &random, op);
+        op_draw(plan, mix, one, i, &random, op);
         if (op->kind < CHAOS_BARRIER)
             continue;
         op->from = member_draw(chaos_team(plan, op->to, step / CHAOS_ERA), &random);

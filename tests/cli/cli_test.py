@@ -99,8 +99,6 @@ class CliTest(FabemuCase):
                 (("up", "--clock", "virtual"), ["raw or real"]),
                 (("run", "--threads", "0", "--", "true"), ["device"]),
                 (("run", "--seed", "-1", "--", "true"), ["from 0 to 18446744073709551615"]),
-                (("run", "--combine", "x", "--", "true"), ["arrival or port"]),
-                (("run", "--credits", "x", "--", "true"), ["row or counter"]),
                 (("run", "--profile", "x", "--", "true"), ["oq2004", "qsnet3"]),
                 (("run", "--set", "speed=1", "--", "true"), ["speed", "switch_ps"]),
                 (("run", "--set", "xpoint_slots=99", "--", "true"), ["1 to 64"]),
@@ -123,7 +121,7 @@ class CliTest(FabemuCase):
     def test_unused_settings__are_reported_and_the_run_continues(self):
         for options, said in (
                 (("--set", "channels=8"), "channels=8 has no effect here: it is for transport=ack"),
-                (("--credits", "row", "--profile", "qsnet3"), "credit=row has no effect here"),
+                (("--set", "credit=row", "--profile", "qsnet3"), "credit=row has no effect here"),
                 (("--bound", "reply=3s,retries=off"), "--bound retries has no effect here"),
                 (("--bound", "reply=3s"), "--bound reply has no effect here"),
                 (("--topo", "kary:2,2", "--threads", "5"), "only 4 threads are used")):
@@ -325,15 +323,14 @@ class CliTest(FabemuCase):
     def test_set__shows_in_reports(self):
         path = os.path.join(self.dir, "r.json")
         done = self.fabemu("run", "--topo", "kary:2,1", "--set", "transport=acknowledged",
-                           "--combine", "port",
-                           "--report", path, "--", "true")
+                           "--set", "combine_order=port", "--report", path, "--", "true")
         said = "profile oq2004 with transport=acknowledged, combine_order=port,"
         self.assertIn("kary:2,1: 2 nodes, 1 switch, " + said, done.stderr)
         with open(path) as f:
             self.assertEqual(json.load(f)["profile_set"],
                              ["transport=acknowledged", "combine_order=port"])
-        up = self.fabemu("up", "--set", "transport=acknowledged", "--combine", "port", "--threads",
-                         "1", "s")
+        up = self.fabemu("up", "--set", "transport=acknowledged", "--set", "combine_order=port",
+                         "--threads", "1", "s")
         self.assertIn(said, up.stdout)
         status = self.fabemu("status").stdout
         self.assertIn(said, status)

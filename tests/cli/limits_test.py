@@ -128,14 +128,15 @@ class LimitsTest(FabemuCase):
         self.assertRegex(err,
                          rf"^fabemu: node 2 detaches and node {nodes[other.pid]} has not confirmed "
                          r"that it received everything \(waited \d+ ms\); data may be lost\n$")
-        self.assertEqual(self.status("u")["report"]["processes"]["goodbyes_late"], 1)
+        self.assertEqual(self.status("u")["report"]["processes"]["disconnects_unconfirmed"], 1)
 
     def test_unanswered_disconnects__at_most_one_per_node(self):
         path = self.up()
         for silent, counted in ((3, 3), (5, 3), (-1, 3), (4, 7)):
             (client,) = self.attached(path, 0)
-            self.assertTrue(client.ask("detach", goodbyes_late=silent)["ok"])
-            self.assertEqual(self.status("u")["report"]["processes"]["goodbyes_late"], counted)
+            self.assertTrue(client.ask("detach", disconnects_unconfirmed=silent)["ok"])
+            processes = self.status("u")["report"]["processes"]
+            self.assertEqual(processes["disconnects_unconfirmed"], counted)
 
     # --- groups: when one is over -----------------------------------------------------------
 

@@ -17,7 +17,7 @@ from helpers.telemetry import parse_metrics
 FIELDS = {"version", "command", "settings", "seed", "host", "date"}
 DATE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 TRAFFIC = ("traffic", "--topo", "kary:4,2", "--measure", "5000ns", "--warmup", "1000ns")
-SET = ("--set", "link_retry=go_back_n", "--combine", "port", "--seed", "7")
+SET = ("--set", "link_retry=go_back_n", "--set", "combine_order=port", "--seed", "7")
 SETTINGS = {"link_retry": "go_back_n", "combine_order": "port"}
 SECRET = "hushhush"
 

@@ -42,7 +42,8 @@ def main():
             ranks, clock, threads, combine, credits = setting
             network = rng.choice(sorted(common.NETWORKS))
             options = [*common.NETWORKS[network][0](ranks), "--clock", clock, "--threads", threads,
-                       "--combine", combine, "--credits", credits, "--seed", run_seed]
+                       "--set", f"combine_order={combine}", "--set", f"credit={credits}",
+                       "--seed", run_seed]
             result, _ = common.fabemu_mpirun(args.fabemu, options, ranks,
                                              [program, "--quick", "--seed", run_seed], cwd,
                                              args.timeout)

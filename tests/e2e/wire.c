@@ -50,7 +50,7 @@ struct mac {
 
 struct wire {
     uint64_t random;
-    double lose, twice, late;
+    double lose, duplicated, late;
     uint64_t delay_ns, jitter_ns;
     uint32_t ports, macs, count;
     int fd[PORTS_MAX];
@@ -166,7 +166,7 @@ static void carry(struct wire *w, const uint8_t *frame, uint32_t bytes, uint32_t
         w->lost++;
         return;
     }
-    if (draw(w) < w->twice) {
+    if (draw(w) < w->duplicated) {
         w->doubled++;
         times = 2;
     }
@@ -275,7 +275,7 @@ static void options(struct wire *w, int argc, char **argv)
             w->lose = strtod(optarg, NULL);
             break;
         case 'd':
-            w->twice = strtod(optarg, NULL);
+            w->duplicated = strtod(optarg, NULL);
             break;
         case 'a':
             w->late = strtod(optarg, NULL);

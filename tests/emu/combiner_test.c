@@ -26,7 +26,7 @@ static void bufs_open(struct bufs *b)
 /* Check that every reference was returned. */
 static void bufs_close(struct bufs *b)
 {
-    emu_pool_drop_lates(&b->cache);
+    emu_pool_drop_all_late(&b->cache);
     CU_ASSERT_EQUAL(emu_pool_out(b->pool, b->cache.count), 0);
     emu_pool_destroy(b->pool);
 }
@@ -87,7 +87,7 @@ static void own__copies_a_shared_buffer(void)
     own = emu_combiner_own(&b.cache, buf, 8);
     CU_ASSERT_NOT_EQUAL(own, buf);
     CU_ASSERT_TRUE(emu_pool_alone(b.pool, own) && !emu_pool_alone(b.pool, buf));
-    emu_pool_drop_lates(&b.cache);
+    emu_pool_drop_all_late(&b.cache);
     CU_ASSERT_TRUE(emu_pool_alone(b.pool, buf));
     CU_ASSERT_EQUAL(value_of(&b, own), 7);
     CU_ASSERT_EQUAL(*emu_pool_note(b.pool, own), 7);

@@ -289,7 +289,7 @@ static void pool_drop_late__drops_together(void)
     CU_ASSERT_EQUAL(emu_pool_out(pool, cache.count), EMU_POOL_LATE + 2);
     emu_pool_drop_late(&cache, buf);
     CU_ASSERT_EQUAL(emu_pool_out(pool, cache.count), 2);
-    emu_pool_drop_lates(&cache);
+    emu_pool_drop_all_late(&cache);
     CU_ASSERT_EQUAL(emu_pool_out(pool, cache.count), 1);
     emu_pool_drop_late(&cache, EMU_NO_BUF);
     emu_pool_drop_late(&cache, buf);

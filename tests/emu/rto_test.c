@@ -110,12 +110,12 @@ static void timeout__covers_the_queue_of_full_links(void)
     char error[128];
 
     CU_ASSERT_EQUAL_FATAL(emu_profile_load(&slow, "qsnet3", error, sizeof error), 0);
-    CU_ASSERT_EQUAL(emu_profile_on(&slow, EMU_CLOCK_REAL).reply_timeout_ps, EMU_PATIENCE_PS);
+    CU_ASSERT_EQUAL(emu_profile_on(&slow, EMU_CLOCK_REAL).reply_timeout_ps, EMU_HOST_DELAY_PS);
     slow.link_ps_per_byte = US;
     full_ps = slow.channels * slow.packet_bytes * US;
     real_ps = emu_profile_on(&slow, EMU_CLOCK_REAL).reply_timeout_ps;
     CU_ASSERT_TRUE(real_ps > 8 * full_ps && real_ps <= 1000 * MS);
-    CU_ASSERT_EQUAL(emu_profile_on(&slow, EMU_CLOCK_RAW).reply_timeout_ps, EMU_PATIENCE_PS);
+    CU_ASSERT_EQUAL(emu_profile_on(&slow, EMU_CLOCK_RAW).reply_timeout_ps, EMU_HOST_DELAY_PS);
     CU_ASSERT_EQUAL(emu_profile_on(&slow, EMU_CLOCK_VIRTUAL).reply_timeout_ps,
                     slow.reply_timeout_ps);
     slow.packet_bytes = 4096;

@@ -144,7 +144,7 @@ static uint32_t take(uint32_t node, uint32_t src, const uint8_t *wanted, size_t 
     for (; head != tail; head++) {
         uint32_t at = emu_hostif_slot_at(head, atomic_load(&shared->down_shift));
         const struct emu_seg *seg = &shared->down[at].seg;
-        found += wanted && !shared->down_on[at] && seg->hdr.kind == EMU_UNICAST &&
+        found += wanted && !shared->down_mcast_ref[at] && seg->hdr.kind == EMU_UNICAST &&
                  seg->hdr.src == src && seg->hdr.len == bytes &&
                  memcmp(seg->payload, wanted, bytes) == 0;
     }

@@ -199,7 +199,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     for (uint32_t i = 0; i < 2; i++) {
         if (how & 2)
             *wire_faults(fixture.talk.wire, i) =
-                (struct wire_faults){.lost = 100000, .twice = 50000, .jitter_ns = 100000};
+                (struct wire_faults){.lost = 100000, .duplicated = 50000, .jitter_ns = 100000};
         fuzz_must(!talk_start(&fixture.talk, i), "an end");
     }
     while (in.left)

@@ -115,7 +115,7 @@ static void check_posts(const struct vcnet *w, uint32_t packets)
     CU_ASSERT_EQUAL(vcnet_count(w, POST_ACKED) + nacked + timed_out, packets);
     CU_ASSERT_TRUE(late || nacked == VCNET_SUM(w, refused));
     CU_ASSERT_EQUAL(verdict.wrong, 0);
-    CU_ASSERT_EQUAL(verdict.twice, 0);
+    CU_ASSERT_EQUAL(verdict.duplicated, 0);
     CU_ASSERT_EQUAL(verdict.lost, 0);
     if (late && w->clock != EMU_CLOCK_VIRTUAL)
         printf(
@@ -1461,8 +1461,12 @@ static void liveness__on_three_levels(void)
 
 /* --- faults ------------------------------------------------------------------------- */
 
-static const struct emu_fault_rates rough = {
-    .lost = 4000, .head = 2000, .payload = 3000, .twice = 4000, .late = 4000, .late_ps = 700000};
+static const struct emu_fault_rates rough = {.lost = 4000,
+                                             .head = 2000,
+                                             .payload = 3000,
+                                             .duplicated = 4000,
+                                             .late = 4000,
+                                             .late_ps = 700000};
 
 /*
  * Every packet gets a reply or is dropped by its node. Exactly the acknowledged packets arrived

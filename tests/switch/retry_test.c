@@ -60,7 +60,7 @@ static struct emu_fault_rates rates_draw(uint64_t *seed)
     case 1:
         return (struct emu_fault_rates){.head = much / 2, .payload = much / 2};
     case 2:
-        return (struct emu_fault_rates){.twice = much, .late_ps = 500000};
+        return (struct emu_fault_rates){.duplicated = much, .late_ps = 500000};
     case 3:
         return (struct emu_fault_rates){.late = much, .late_ps = test_draw(seed, 1, 3000000)};
     default:
@@ -135,7 +135,7 @@ static void repair(enum emu_buffers buffers)
         if (!right) {
             trial_print(&t);
             printf("lost %u head %u payload %u twice %u late %u %llu\n", rates.lost, rates.head,
-                   rates.payload, rates.twice, rates.late, (unsigned long long)rates.late_ps);
+                   rates.payload, rates.duplicated, rates.late, (unsigned long long)rates.late_ps);
         }
         CU_ASSERT_TRUE_FATAL(right);
         sim_close(&w);

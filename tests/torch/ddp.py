@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """ddp.py - train a small model with PyTorch's DistributedDataParallel over MPI.
 
-    fabemu run --combine port -- mpirun -np 4 python3 ddp.py [STEPS]
+    fabemu run --set combine_order=port -- mpirun -np 4 python3 ddp.py [STEPS]
 
 Each process computes the gradients of its own samples on the CPU, and PyTorch averages them by
-MPI_Allreduce. Rank 0 prints the loss of the last step with all its bits. With --combine port, these
-bits are the same in every run, also if links fail during the run."""
+MPI_Allreduce. Rank 0 prints the loss of the last step with all its bits. With --set
+combine_order=port, these bits are the same in every run, also if links fail during the run."""
 import struct
 import sys
 

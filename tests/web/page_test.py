@@ -402,7 +402,8 @@ class Live(InBrowser):
         self.browser.keys(" ")
         self.browser.until("return fabemu.feed.paused")
         said = self.browser.run(
-            "const m = fabemu.model; return [m.sample, [...m.ways.segments], [...m.ways.stalls],"
+            "const m = fabemu.model; return [m.sample, "
+            "[...m.directions.segments], [...m.directions.stalls],"
             "[...m.sw.contributions], m.totals.hops]")
         look, segments, stalls, contributions, hops = said
         self.browser.run(browser.PAINTED)
@@ -460,7 +461,7 @@ class Live(InBrowser):
         hot = self.browser.until("""
             const { edges } = fabemu.drawn(), { model } = fabemu;
             const cable = model.cables.findIndex((c) => !c.toSwitch && c.peer === 0);
-            const way = 2 * cable + 1, rates = [...model.ways.segmentsRate];
+            const way = 2 * cable + 1, rates = [...model.directions.segmentsRate];
             const stalled = edges.filter((e) => e.up.stalled > 0.1 || e.down.stalled > 0.1);
             const hot = edges.find((e) => e.cables.includes(cable)).down;
             const widest = Math.max(...edges.map((e) => Math.max(e.up.width, e.down.width)));
@@ -483,7 +484,7 @@ class Live(InBrowser):
         self.assertNotEqual(self.browser.run("return fabemu.selected"), first)
         self.browser.keys("l")
         self.assertTrue(self.browser.run("return fabemu.selected").startswith("edge"))
-        self.assertIn("link", self.browser.text("#told"))
+        self.assertIn("link", self.browser.text("#announcement"))
         self.browser.keys("?")
         self.browser.until("return document.getElementById('keys').open")
         self.browser.keys("ESCAPE")
@@ -556,7 +557,8 @@ class Live(InBrowser):
         is reported at once; the new routes follow later, and segments that waited for the link
         are rerouted after that."""
         counted = "const m = fabemu.model, c = arguments[0];" \
-            "return [m.sample, m.ways.segments[2 * c] + m.ways.segments[2 * c + 1], m.totals.hops]"
+            "const sent = m.directions.segments;"
+            "return [m.sample, sent[2 * c] + sent[2 * c + 1], m.totals.hops]"
 
         def rests():
             look, before, hops = self.browser.run(counted, cable)
@@ -1283,7 +1285,7 @@ window.sums = {};
 model.takeSnapshot = (line) => {
   take(line);
   sums[model.sample] = Array.from(model.cables, (_, c) =>
-    model.ways.segments[2 * c] + model.ways.segments[2 * c + 1]);
+    model.directions.segments[2 * c] + model.directions.segments[2 * c + 1]);
 };
 return model.shape;
 """
@@ -1419,8 +1421,8 @@ class Opened(InBrowser):
             const { model } = fabemu, drawn = fabemu.drawn();
             return { sample: model.sample, hops: model.totals.hops, names: model.shape.names,
               cables: model.shape.cables, folded: model.folded, nodes: model.nodeCount,
-              switches: model.switches.length, segments: [...model.ways.segments],
-              stalls: [...model.ways.stalls], sent: [...model.node.sent],
+              switches: model.switches.length, segments: [...model.directions.segments],
+              stalls: [...model.directions.stalls], sent: [...model.node.sent],
               items: drawn.items, edges: drawn.edges };""")
         self.assertEqual((said["sample"], said["hops"]),
                          (view.line["sample"], view.line["totals"]["hops"]))
@@ -1506,7 +1508,7 @@ class Opened(InBrowser):
         first, = self.open_blocks()
         self.check_drawn_counts(path)
         self.assertTrue(self.browser.run("return fabemu.selected !== null"))
-        self.assertRegex(self.browser.text("#told"), r"^(switch|node) \d+$")  # no rates yet
+        self.assertRegex(self.browser.text("#announcement"), r"^(switch|node) \d+$")  # no rates yet
         self.browser.keys("ENTER")  # and closed again
         self.becomes([])
         self.check_drawn_counts(path)
@@ -1851,7 +1853,8 @@ class Recorded(InBrowser):
         self.assertEqual(self.browser.until("return fabemu.model.sample === 30 &&"
                                             " fabemu.model.events.length"), 1)  # events are kept
         self.assertTrue(self.browser.run(listed))
-        self.assertEqual(self.browser.run("return fabemu.model.seriesOfWays('segments', [3])"),
+        self.assertEqual(self.browser.run(
+            "return fabemu.model.seriesOfDirections('segments', [3])"),
                          [[0.1, 0], [0.2, 1000], [3, 0]])  # and so is earlier history
         self.check_hidden_page_disconnects(fabric, stream)
         self.browser.complaints()  # about the refused request

@@ -41,10 +41,10 @@ static int injector_of(struct agent *agent)
                            : injector_create(&agent->injector, agent->fabric, NULL, &config_here);
 }
 
-/* {"fault":ID,"text":TEXT,"seed":DIGITS,"what":enum inject_do} */
+/* {"fault":ID,"text":TEXT,"seed":DIGITS,"what":enum inject_action} */
 static int call_fault(struct agent *agent, struct json_object *call, struct json_object *reply)
 {
-    struct inject_call what = {.what = (enum inject_do)emu_json_number(call, "what", -1),
+    struct inject_call what = {.what = (enum inject_action)emu_json_number(call, "what", -1),
                                .id = below(call, "fault", UINT32_MAX)};
     struct fault fault;
     char error[FAULT_ERROR_BYTES];
@@ -220,13 +220,13 @@ static int call_scan(struct agent *agent, struct json_object *call, struct json_
     return err;
 }
 
-/* {"eases":BOOL,"drops":BOOL} -> {"segments":N,"partitioned":N} */
+/* {"reachable":BOOL,"drops":BOOL} -> {"segments":N,"partitioned":N} */
 static int call_reroute_in_flight(struct agent *agent, struct json_object *call,
                                   struct json_object *reply)
 {
     uint64_t partitioned = fabric_dropped_unreachable(agent->fabric);
 
-    fabric_ease(agent->fabric, emu_json_number(call, "eases", 0));
+    fabric_assume_reachable(agent->fabric, emu_json_number(call, "reachable", 0));
     fabric_drop_unreachable(agent->fabric, emu_json_number(call, "drops", 0));
     json_add_number(reply, "segments",
                     fabric_reroute_in_flight_all(agent->fabric, fabric_now_ps(agent->fabric)));

@@ -363,10 +363,10 @@ static void take_rerouted(void *ctx, uint32_t host, struct json_object *reply)
     sum->partitioned += (uint64_t)emu_json_number(reply, "partitioned", 0);
 }
 
-void coordinator_mirror_reroute_in_flight(void *ctx, bool eases, bool drops,
+void coordinator_mirror_reroute_in_flight(void *ctx, bool reachable, bool drops,
                                           struct fabric_rerouted *sum)
 {
-    struct json_object *with = json_add_number(with_number("eases", eases), "drops", drops);
+    struct json_object *with = json_add_number(with_number("reachable", reachable), "drops", drops);
 
     coordinator_query_all(ctx, "reroute_in_flight", with, take_rerouted, sum);
 }

@@ -282,7 +282,7 @@ void coordinator_view_forget(struct coordinator *coord, uint32_t host, uint32_t 
 /* Functions of struct fabric_mirror. */
 void coordinator_mirror_test(void *ctx, struct fabric_test *tests, const struct fabric_past *here,
                              uint32_t count, uint32_t packets);
-void coordinator_mirror_reroute_in_flight(void *ctx, bool eases, bool drops,
+void coordinator_mirror_reroute_in_flight(void *ctx, bool reachable, bool drops,
                                           struct fabric_rerouted *sum);
 void coordinator_mirror_scan(void *ctx, struct fabric_scan_result *ret);
 void coordinator_mirror_drops(void *ctx, uint64_t bound_ps);

@@ -53,15 +53,15 @@ static bool lost_a_link(const struct coordinator *coord, uint32_t a, uint32_t b)
  */
 void coordinator_link_lost(struct coordinator *coord, uint32_t a, uint32_t b)
 {
-    bool news = false;
+    bool changed = false;
 
     for (uint32_t h = 0; h < coord->config.count; h++)
         if (h != a && (b == TOPO_NONE || h == b)) {
-            news = news || !lost_a_link(coord, a, h);
+            changed = changed || !lost_a_link(coord, a, h);
             coord->lost_links[a] |= UINT64_C(1) << h;
             coord->lost_links[h] |= UINT64_C(1) << a;
         }
-    if (news && coord->config.links_rejoin)
+    if (changed && coord->config.links_rejoin)
         coordinator_rejoin_soon(coord);
 }
 

@@ -94,7 +94,7 @@ static bool frees_fail(struct osc_fabemu_window *w, int count)
  * All members notify rank 0, which then notifies all others. This may be faster than a collective
  * of the window's communicator: in the first collective, the processes must first join a group.
  */
-int osc_fabemu_meet(struct osc_fabemu_window *w, int rc)
+int osc_fabemu_free_barrier(struct osc_fabemu_window *w, int rc)
 {
     const size_t at = OSC_FABEMU_AT(frees);
     bool fails = rc != OMPI_SUCCESS;

@@ -205,7 +205,7 @@ static void window_free(struct osc_fabemu_window *w)
 static int win_free(ompi_win_t *win)
 {
     struct osc_fabemu_window *w = osc_fabemu_window(win);
-    int rc = osc_fabemu_meet(w, osc_fabemu_drain_all(w, "MPI_Win_free"));
+    int rc = osc_fabemu_free_barrier(w, osc_fabemu_drain_all(w, "MPI_Win_free"));
 
     window_delist(w);
     window_unregister(w);

@@ -369,9 +369,9 @@ void osc_fabemu_passive_fill(ompi_osc_base_module_t *module);
 int osc_fabemu_lock_lazily(struct osc_fabemu_window *w, int rank, const char *name);
 
 /**
- * osc_fabemu_meet - wait until all members have called MPI_Win_free. Returns an error if @rc is an
- * error at any of them.
+ * osc_fabemu_free_barrier - wait until all members have called MPI_Win_free. Returns an error if
+ * @rc is an error at any of them.
  */
-int osc_fabemu_meet(struct osc_fabemu_window *w, int rc);
+int osc_fabemu_free_barrier(struct osc_fabemu_window *w, int rc);
 
 #endif

@@ -27,44 +27,44 @@ static bool matches(const struct goal_node *node, const struct goal_op *recv, ui
            (recv->tag == GOAL_ANY || recv->tag == send_of(node, message)->tag);
 }
 
-/* Record the latency of the message of item @ref, which is now in memory. */
-static void measure(struct goal_node *node, uint32_t ref)
+/* Record the latency of the message of item @id, which is now in memory. */
+static void measure(struct goal_node *node, uint32_t id)
 {
     traffic_stats_latency(&node->worker->latency,
-                          node->player->sent[goal_ref_message(node, ref)].at_ps,
-                          goal_node_item(node, ref)->at_ps);
+                          node->player->sent[goal_item_message(node, id)].at_ps,
+                          goal_node_item(node, id)->at_ps);
 }
 
-/* Complete the receive that has got the message of item @ref. */
-static void receive_end(struct goal_node *node, uint32_t ref, uint64_t now_ps)
+/* Complete the receive that has got the message of item @id. */
+static void receive_end(struct goal_node *node, uint32_t id, uint64_t now_ps)
 {
-    uint32_t message = goal_ref_message(node, ref);
+    uint32_t message = goal_item_message(node, id);
     const struct goal_op *send = send_of(node, message);
 
     node->worker->messages++;
     node->worker->bytes += send->amount;
-    goal_ops_done(node, goal_node_item(node, ref)->recv, now_ps);
+    goal_ops_done(node, goal_node_item(node, id)->recv, now_ps);
     if (is_eager(send))
         return;
     if (is_own(node, message))
         goal_ops_done(node, node->player->goal->message[message].op, now_ps);
     else
-        goal_wire_put(node, ref, GOAL_FIN, now_ps);
+        goal_wire_put(node, id, GOAL_FIN, now_ps);
 }
 
 /* Match @message with the receive @op. */
 static void match(struct goal_node *node, uint32_t message, uint32_t op, uint64_t now_ps)
 {
     const struct goal_op *send = send_of(node, message);
-    uint32_t ref = node->player->goal->messages + message;
+    uint32_t id = node->player->goal->messages + message;
 
     if (send->amount > goal_node_op(node, op)->amount)
         goal_ops_fail(node, op, GOAL_TRUNCATED);
-    goal_node_item(node, ref)->recv = op;
+    goal_node_item(node, id)->recv = op;
     if (is_eager(send) || is_own(node, message))
-        goal_wire_wait(node, ref, now_ps + GOAL_POLL_PS);
+        goal_wire_wait(node, id, now_ps + GOAL_POLL_PS);
     else
-        goal_wire_put(node, ref, GOAL_CTS, now_ps);
+        goal_wire_put(node, id, GOAL_CTS, now_ps);
 }
 
 /*
@@ -137,18 +137,18 @@ void goal_message_recv(struct goal_node *node, uint32_t op, uint64_t now_ps)
 {
     struct goal_state *state = node->player->state;
     uint32_t first = node->player->goal->messages;
-    uint32_t before = GOAL_NONE, ref = node->unmatched.head;
+    uint32_t before = GOAL_NONE, id = node->unmatched.head;
 
-    while (ref != GOAL_NONE && !matches(node, goal_node_op(node, op), ref - first)) {
-        before = ref;
-        ref = goal_node_item(node, ref)->next;
+    while (id != GOAL_NONE && !matches(node, goal_node_op(node, op), id - first)) {
+        before = id;
+        id = goal_node_item(node, id)->next;
     }
-    if (ref != GOAL_NONE) {
+    if (id != GOAL_NONE) {
         *(before == GOAL_NONE ? &node->unmatched.head : &goal_node_item(node, before)->next) =
-            goal_node_item(node, ref)->next;
-        if (node->unmatched.tail == ref)
+            goal_node_item(node, id)->next;
+        if (node->unmatched.tail == id)
             node->unmatched.tail = before;
-        match(node, ref - first, op, now_ps);
+        match(node, id - first, op, now_ps);
         return;
     }
     state[op].next = GOAL_NONE;
@@ -159,28 +159,28 @@ void goal_message_recv(struct goal_node *node, uint32_t op, uint64_t now_ps)
     node->posted.tail = op;
 }
 
-void goal_message_arrived(struct goal_node *node, uint32_t ref, uint64_t now_ps)
+void goal_message_arrived(struct goal_node *node, uint32_t id, uint64_t now_ps)
 {
-    struct goal_item *item = goal_node_item(node, ref);
-    uint32_t message = goal_ref_message(node, ref);
+    struct goal_item *item = goal_node_item(node, id);
+    uint32_t message = goal_item_message(node, id);
 
     switch ((enum goal_packet)item->what) {
     case GOAL_EAGER:
-        measure(node, ref);
+        measure(node, id);
         arrive(node, message, now_ps);
         break;
     case GOAL_RTS:
         arrive(node, message, now_ps);
         break;
     case GOAL_CTS:
-        goal_wire_put(node, ref, GOAL_DATA, now_ps);
+        goal_wire_put(node, id, GOAL_DATA, now_ps);
         break;
     case GOAL_DATA:
-        measure(node, ref);
-        goal_wire_wait(node, ref, now_ps + GOAL_POLL_PS);
+        measure(node, id);
+        goal_wire_wait(node, id, now_ps + GOAL_POLL_PS);
         break;
     case GOAL_END:
-        receive_end(node, ref, now_ps);
+        receive_end(node, id, now_ps);
         break;
     case GOAL_FIN:
         goal_ops_done(node, node->player->goal->message[message].op, now_ps);

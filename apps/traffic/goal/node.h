@@ -71,23 +71,23 @@ static inline const struct goal_op *goal_node_op(const struct goal_node *node, u
     return &node->player->goal->op[op];
 }
 
-static inline struct goal_item *goal_node_item(const struct goal_node *node, uint32_t ref)
+static inline struct goal_item *goal_node_item(const struct goal_node *node, uint32_t id)
 {
-    return &node->player->item[ref];
+    return &node->player->item[id];
 }
 
 /*
- * An item (struct goal_item) has a number, @ref. At the sender it is the number of the message, and
+ * An item (struct goal_item) has a number, @id. At the sender it is the number of the message, and
  * at the receiver that number plus player->goal->messages.
  */
-static inline bool goal_ref_receives(const struct goal_node *node, uint32_t ref)
+static inline bool goal_item_receives(const struct goal_node *node, uint32_t id)
 {
-    return ref >= node->player->goal->messages;
+    return id >= node->player->goal->messages;
 }
 
-static inline uint32_t goal_ref_message(const struct goal_node *node, uint32_t ref)
+static inline uint32_t goal_item_message(const struct goal_node *node, uint32_t id)
 {
-    return goal_ref_receives(node, ref) ? ref - node->player->goal->messages : ref;
+    return goal_item_receives(node, id) ? id - node->player->goal->messages : id;
 }
 
 /* --- ops.c: operations, dependencies, cpus --------------------------------------------- */
@@ -116,13 +116,13 @@ uint64_t goal_ops_next_ps(const struct goal_node *node);
 void goal_message_send(struct goal_node *node, uint32_t op, uint64_t now_ps);
 void goal_message_recv(struct goal_node *node, uint32_t op, uint64_t now_ps);
 
-/** goal_message_arrived - handle the packet of item @ref, which is now completely in memory. */
-void goal_message_arrived(struct goal_node *node, uint32_t ref, uint64_t now_ps);
+/** goal_message_arrived - handle the packet of item @id, which is now completely in memory. */
+void goal_message_arrived(struct goal_node *node, uint32_t id, uint64_t now_ps);
 
 /* --- wire.c: segments ------------------------------------------------------------------ */
 
-/** goal_wire_put - queue packet @what of item @ref. It may be sent from @now_ps on. */
-void goal_wire_put(struct goal_node *node, uint32_t ref, enum goal_packet what, uint64_t now_ps);
+/** goal_wire_put - queue packet @what of item @id. It may be sent from @now_ps on. */
+void goal_wire_put(struct goal_node *node, uint32_t id, enum goal_packet what, uint64_t now_ps);
 
 /** goal_wire_send - send segments until @until_ps. Returns when the next one may leave. */
 uint64_t goal_wire_send(struct goal_node *node, uint64_t until_ps);
@@ -139,11 +139,11 @@ uint32_t goal_wire_segments(enum goal_packet what, uint64_t bytes);
  */
 uint8_t goal_wire_len(enum goal_packet what, uint64_t bytes, uint32_t left);
 
-/** goal_wire_wait - let item @ref arrive as GOAL_END at @at_ps. */
-void goal_wire_wait(struct goal_node *node, uint32_t ref, uint64_t at_ps);
+/** goal_wire_wait - let item @id arrive as GOAL_END at @at_ps. */
+void goal_wire_wait(struct goal_node *node, uint32_t id, uint64_t at_ps);
 
-/** goal_list_push - append item @ref to a list. */
-void goal_list_push(const struct goal_node *node, struct goal_list *list, uint32_t ref);
+/** goal_list_push - append item @id to a list. */
+void goal_list_push(const struct goal_node *node, struct goal_list *list, uint32_t id);
 
 /** goal_list_pop - remove and return the first item. */
 uint32_t goal_list_pop(const struct goal_node *node, struct goal_list *list);

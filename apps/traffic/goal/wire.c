@@ -39,55 +39,55 @@ uint8_t goal_wire_len(enum goal_packet what, uint64_t bytes, uint32_t left)
 
 /* --- lists -------------------------------------------------------------------------- */
 
-/* Insert item @ref after item @previous. If @previous is GOAL_NONE, insert it at the front. */
+/* Insert item @id after item @previous. If @previous is GOAL_NONE, insert it at the front. */
 static void list_insert(const struct goal_node *node, struct goal_list *list, uint32_t previous,
-                        uint32_t ref)
+                        uint32_t id)
 {
-    struct goal_item *item = goal_node_item(node, ref);
+    struct goal_item *item = goal_node_item(node, id);
     uint32_t *link = previous == GOAL_NONE ? &list->head : &goal_node_item(node, previous)->next;
 
     item->prev = previous;
     item->next = *link;
-    *(item->next == GOAL_NONE ? &list->tail : &goal_node_item(node, item->next)->prev) = ref;
-    *link = ref;
+    *(item->next == GOAL_NONE ? &list->tail : &goal_node_item(node, item->next)->prev) = id;
+    *link = id;
 }
 
-void goal_list_push(const struct goal_node *node, struct goal_list *list, uint32_t ref)
+void goal_list_push(const struct goal_node *node, struct goal_list *list, uint32_t id)
 {
-    list_insert(node, list, list->head == GOAL_NONE ? GOAL_NONE : list->tail, ref);
+    list_insert(node, list, list->head == GOAL_NONE ? GOAL_NONE : list->tail, id);
 }
 
 uint32_t goal_list_pop(const struct goal_node *node, struct goal_list *list)
 {
-    uint32_t ref = list->head;
+    uint32_t id = list->head;
 
-    list->head = goal_node_item(node, ref)->next;
+    list->head = goal_node_item(node, id)->next;
     if (list->head != GOAL_NONE)
         goal_node_item(node, list->head)->prev = GOAL_NONE;
-    return ref;
+    return id;
 }
 
 /*
  * Insert an item into the arrivals, which are ordered by time. The search begins at the end,
  * because few arrivals are later than a new one.
  */
-static void insert_arrival(struct goal_node *node, uint32_t ref)
+static void insert_arrival(struct goal_node *node, uint32_t id)
 {
     uint32_t before = node->arrived.head == GOAL_NONE ? GOAL_NONE : node->arrived.tail;
 
     while (before != GOAL_NONE &&
-           goal_node_item(node, before)->at_ps > goal_node_item(node, ref)->at_ps)
+           goal_node_item(node, before)->at_ps > goal_node_item(node, id)->at_ps)
         before = goal_node_item(node, before)->prev;
-    list_insert(node, &node->arrived, before, ref);
+    list_insert(node, &node->arrived, before, id);
 }
 
-void goal_wire_wait(struct goal_node *node, uint32_t ref, uint64_t at_ps)
+void goal_wire_wait(struct goal_node *node, uint32_t id, uint64_t at_ps)
 {
-    struct goal_item *item = goal_node_item(node, ref);
+    struct goal_item *item = goal_node_item(node, id);
 
     item->what = GOAL_END;
     item->at_ps = at_ps;
-    insert_arrival(node, ref);
+    insert_arrival(node, id);
 }
 
 /* --- sending ------------------------------------------------------------------------ */
@@ -97,23 +97,23 @@ static uint64_t bytes_of(const struct goal_node *node, uint32_t message)
     return goal_node_op(node, node->player->goal->message[message].op)->amount;
 }
 
-void goal_wire_put(struct goal_node *node, uint32_t ref, enum goal_packet what, uint64_t now_ps)
+void goal_wire_put(struct goal_node *node, uint32_t id, enum goal_packet what, uint64_t now_ps)
 {
-    struct goal_item *item = goal_node_item(node, ref);
+    struct goal_item *item = goal_node_item(node, id);
 
     item->what = (uint8_t)what;
     item->at_ps = now_ps;
-    item->left = goal_wire_segments(what, bytes_of(node, goal_ref_message(node, ref)));
-    goal_list_push(node, &node->out, ref);
+    item->left = goal_wire_segments(what, bytes_of(node, goal_item_message(node, id)));
+    goal_list_push(node, &node->out, id);
 }
 
-static void put_segment(struct goal_node *node, uint32_t ref, uint64_t depart_ps)
+static void put_segment(struct goal_node *node, uint32_t id, uint64_t depart_ps)
 {
     const struct goal *goal = node->player->goal;
-    const struct goal_item *item = goal_node_item(node, ref);
-    uint32_t message = goal_ref_message(node, ref);
+    const struct goal_item *item = goal_node_item(node, id);
+    uint32_t message = goal_item_message(node, id);
     struct emu_entry entry = {
-        .hdr = {.dst = goal_ref_receives(node, ref) ? goal->message[message].from
+        .hdr = {.dst = goal_item_receives(node, id) ? goal->message[message].from
                                                     : goal->op[goal->message[message].op].peer,
                 .src = node->node,
                 .seq = message,
@@ -156,8 +156,8 @@ void goal_wire_deliver(void *context, const struct emu_entry *entry)
     const struct goal_player *player = node->player;
     enum goal_packet what = (enum goal_packet)entry->hdr.op;
     uint32_t message = entry->hdr.seq;
-    uint32_t ref = what < GOAL_CTS ? player->goal->messages + message : message;
-    struct goal_item *item = goal_node_item(node, ref);
+    uint32_t id = what < GOAL_CTS ? player->goal->messages + message : message;
+    struct goal_item *item = goal_node_item(node, id);
     uint64_t at_ps = traffic_memory_ps(&player->times, player->profile, entry);
 
     node->received++;
@@ -170,5 +170,5 @@ void goal_wire_deliver(void *context, const struct emu_entry *entry)
     if (at_ps > item->at_ps)
         item->at_ps = at_ps;
     if (!--item->left)
-        insert_arrival(node, ref);
+        insert_arrival(node, id);
 }

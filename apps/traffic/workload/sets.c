@@ -93,11 +93,12 @@ static uint32_t binomial(struct draw *draw)
     return count;
 }
 
-const char *traffic_law_name(enum traffic_law law)
+const char *traffic_distribution_name(enum traffic_distribution law)
 {
-    static const char *const names[TRAFFIC_LAWS] = {[TRAFFIC_LAW_UNIFORM] = "uniform",
-                                                    [TRAFFIC_LAW_BINOMIAL] = "binomial",
-                                                    [TRAFFIC_LAW_FIXED] = "fixed"};
+    static const char *const names[TRAFFIC_DISTRIBUTIONS] = {
+        [TRAFFIC_DISTRIBUTION_UNIFORM] = "uniform",
+        [TRAFFIC_DISTRIBUTION_BINOMIAL] = "binomial",
+        [TRAFFIC_DISTRIBUTION_FIXED] = "fixed"};
 
     return names[law];
 }
@@ -106,9 +107,9 @@ static uint32_t fanout(struct draw *draw)
 {
     double mean = draw->config->fanout;
 
-    if (draw->config->law == TRAFFIC_LAW_UNIFORM)
+    if (draw->config->law == TRAFFIC_DISTRIBUTION_UNIFORM)
         return 1 + traffic_random_below(&draw->random, round_at_random(draw, 2 * mean - 1));
-    if (draw->config->law == TRAFFIC_LAW_BINOMIAL && draw->skip)
+    if (draw->config->law == TRAFFIC_DISTRIBUTION_BINOMIAL && draw->skip)
         return binomial(draw);
     return round_at_random(draw, mean);
 }
@@ -204,7 +205,7 @@ static int draw_all(struct traffic_sets *sets, struct draw *draw)
 
 static int check(const struct traffic_sets_config *config, char *error, size_t error_bytes)
 {
-    bool uniform = config->law == TRAFFIC_LAW_UNIFORM;
+    bool uniform = config->law == TRAFFIC_DISTRIBUTION_UNIFORM;
     double most = uniform ? config->nodes / 2.0 : config->nodes - 1.0;
 
     if (config->fanout >= 1 && config->fanout <= most)

@@ -29,21 +29,22 @@ void traffic_sources_choose(const struct traffic_sources *sources, uint64_t seed
 
 /* --- destination sets --------------------------------------------------------------- */
 
-enum traffic_law {
-    TRAFFIC_LAW_UNIFORM,  /* 1 … 2 * mean - 1 destinations, all sizes equally likely */
-    TRAFFIC_LAW_BINOMIAL, /* each other node with the same probability; empty sets are redrawn */
-    TRAFFIC_LAW_FIXED,    /* the mean, rounded up or down at random */
-    TRAFFIC_LAWS
+enum traffic_distribution {
+    TRAFFIC_DISTRIBUTION_UNIFORM, /* 1 … 2 * mean - 1 destinations, all sizes equally likely */
+    /* each other node with the same probability; empty sets are redrawn */
+    TRAFFIC_DISTRIBUTION_BINOMIAL,
+    TRAFFIC_DISTRIBUTION_FIXED, /* the mean, rounded up or down at random */
+    TRAFFIC_DISTRIBUTIONS
 };
 
-/** traffic_law_name - return the law's name, as in --fanout-law. Pure. */
-const char *traffic_law_name(enum traffic_law law);
+/** traffic_distribution_name - return the distribution's name, as in --fanout-law. Pure. */
+const char *traffic_distribution_name(enum traffic_distribution law);
 
 struct traffic_sets_config {
     uint32_t nodes;
     const bool *sends; /* by node */
     double fanout;     /* mean number of destinations of a set */
-    enum traffic_law law;
+    enum traffic_distribution law;
     /* number of sets of each source, which chooses among them for each message */
     uint32_t per_source;
     uint64_t seed;

@@ -26,7 +26,7 @@ const sum = (values) => values.reduce((all, value) => all + value, 0);
 
 /* Return the nodes that have sent a segment in the last @count snapshots, or have one to send. */
 function sendersOf(model, count) {
-  const used = model.waysUsed(count);
+  const used = model.directionsUsed(count);
   const sends = Array.from(model.node.posted, (posted) => posted > 0);
   model.cables.forEach(({ toSwitch, peer }, c) => {
     if (!toSwitch && used[2 * c]) sends[peer] = true;
@@ -34,9 +34,9 @@ function sendersOf(model, count) {
   return [...sends.keys()].filter((n) => sends[n]);
 }
 
-/* Return the mean rates of all directions of cables ("ways"), and their sums by node. */
+/* Return the mean rates of both directions of all cables, and their sums by node. */
 function flows(model) {
-  const { segmentsMean: segments, stallsMean: stalls } = model.ways;
+  const { segmentsMean: segments, stallsMean: stalls } = model.directions;
   const sent = new Float64Array(model.nodeCount), received = new Float64Array(model.nodeCount);
   model.cables.forEach(({ toSwitch, peer }, c) => {
     if (toSwitch) return;
@@ -44,7 +44,7 @@ function flows(model) {
     received[peer] += segments[2 * c + 1];
   });
   const blocked = model.switches.map((_, s) => s)
-    .filter((s) => model.waysOut[s].some((way) => stalls[way] > 0));
+    .filter((s) => model.directionsOut[s].some((i) => stalls[i] > 0));
   /* credit_stalls includes the waits at nodes */
   const waits = Math.max(sum(stalls), model.means.credit_stalls || 0);
   const congested = sum(stalls) > STALLS_MATTER * sum(segments);

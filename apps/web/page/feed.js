@@ -9,7 +9,7 @@
  * onLeftOut() when it has skipped an invalid line.
  */
 
-import { lineFits, shapeIsWhole } from "./whole.js";
+import { isValidLine, isValidShape } from "./validate.js";
 
 const SNAPSHOTS_PER_S = 10; /* snapshots of a recording that are shown per second, at speed 1 */
 const RETRY_MS = 1000; /* time until the page again tries to open a stream that was refused */
@@ -35,10 +35,10 @@ export class LiveFeed {
     this.leftOut = 0; /* number of invalid lines */
     this.fresh = false; /* show the next snapshot even during a pause */
     this.state = ended ? "ended" : "connecting";
-    this.onVisible = () => this.beSeen();
+    this.onVisible = () => this.closeIfHidden();
     document.addEventListener("visibilitychange", this.onVisible);
     if (!ended) this.open();
-    this.beSeen(); /* the page may be hidden already */
+    this.closeIfHidden(); /* the page may be hidden already */
   }
 
   get address() {
@@ -61,18 +61,18 @@ export class LiveFeed {
   }
 
   open() {
-    this.shut();
+    this.closeStream();
     this.source = new EventSource(this.address);
     this.source.onopen = () => {
       this.why = null;
       this.failures = 0;
-      this.become("connected");
+      this.setState("connected");
     };
     this.source.onerror = () => this.failed();
-    this.source.onmessage = (message) => this.on(message.data);
+    this.source.onmessage = (message) => this.onText(message.data);
   }
 
-  shut() {
+  closeStream() {
     clearTimeout(this.timer);
     this.asking?.abort();
     this.asking = null;
@@ -80,7 +80,7 @@ export class LiveFeed {
     this.source = null;
   }
 
-  become(state) {
+  setState(state) {
     this.state = state;
     this.handlers.onState();
   }
@@ -94,16 +94,16 @@ export class LiveFeed {
   failed() {
     if (this.state === "ended") return;
     if (++this.failures > 1) this.why = "no reply from the server; the fabric may have ended";
-    this.become("connecting");
+    this.setState("connecting");
     if (this.source.readyState !== EventSource.CLOSED) return;
-    this.later();
+    this.retryLater();
     this.explain();
   }
 
-  later() {
-    this.shut();
+  retryLater() {
+    this.closeStream();
     this.timer = setTimeout(() => this.open(), RETRY_MS);
-    this.become("connecting");
+    this.setState("connecting");
   }
 
   /* An EventSource does not know why it was refused, so send the request again for the reason. */
@@ -123,7 +123,7 @@ export class LiveFeed {
   }
 
   /* Close the stream of a hidden page, because browsers open only six connections to a server. */
-  beSeen() {
+  closeIfHidden() {
     if (this.state === "ended") return;
     clearTimeout(this.unseen);
     if (document.hidden) this.unseen = setTimeout(() => this.sleep(), HIDDEN_MS);
@@ -132,11 +132,11 @@ export class LiveFeed {
 
   sleep() {
     if (this.paused || this.state === "ended") return; /* a paused page keeps arriving lines */
-    this.shut();
-    this.become("connecting");
+    this.closeStream();
+    this.setState("connecting");
   }
 
-  on(text) {
+  onText(text) {
     let line;
     try {
       line = JSON.parse(text);
@@ -147,23 +147,23 @@ export class LiveFeed {
       if (!line.ok) this.refused(String(line.error));
       return;
     }
-    if (!this.fits(line)) {
+    if (!this.isValid(line)) {
       this.leftOut++;
       this.handlers.onLeftOut();
       return;
     }
     if (line.event === "ended") {
-      this.shut();
-      this.become("ended");
+      this.closeStream();
+      this.setState("ended");
     }
     if (this.paused && !this.fresh) this.hold(line, text.length);
     else this.pass(line);
     this.fresh &&= line.event !== "telemetry";
   }
 
-  fits(line) {
-    if (line?.event !== "telemetry_shape") return lineFits(this.shape, line);
-    this.shape = shapeIsWhole(line) ? line : null;
+  isValid(line) {
+    if (line?.event !== "telemetry_shape") return isValidLine(this.shape, line);
+    this.shape = isValidShape(line) ? line : null;
     return this.shape !== null;
   }
 
@@ -171,7 +171,7 @@ export class LiveFeed {
   refused(why) {
     if (!this.before) {
       this.why = why;
-      this.later();
+      this.retryLater();
       return;
     }
     this.blocks = this.before;
@@ -183,7 +183,7 @@ export class LiveFeed {
   hold(line, bytes) {
     this.heldBytes += bytes;
     if (this.heldBytes <= HELD_MOST) this.held.push(line);
-    else this.shut();
+    else this.closeStream();
   }
 
   pass(line) {
@@ -209,7 +209,7 @@ export class LiveFeed {
   close() {
     document.removeEventListener("visibilitychange", this.onVisible);
     clearTimeout(this.unseen);
-    this.shut();
+    this.closeStream();
   }
 }
 
@@ -257,13 +257,13 @@ export class FileFeed {
       const line = this.parse(row, i, rows.length);
       if (!line) return;
       const begins = line.event === "telemetry_shape";
-      if (begins) shape = shapeIsWhole(line) ? line : null;
+      if (begins) shape = isValidShape(line) ? line : null;
       if (!this.lines.length) this.checkFirst(line, shape);
       if (!this.lines.length && !begins) {
         early.push(line);
         return;
       }
-      if (!shape || !(begins || lineFits(shape, line))) {
+      if (!shape || !(begins || isValidLine(shape, line))) {
         this.leftOut++;
         return;
       }
@@ -276,7 +276,7 @@ export class FileFeed {
         at = base + (shape.clock === "virtual" ? line.at_ps : line.at_ns) / unit;
       this.lines.push({ line, at });
       for (const before of early.splice(0))
-        if (lineFits(shape, before)) this.lines.push({ line: before, at });
+        if (isValidLine(shape, before)) this.lines.push({ line: before, at });
         else this.leftOut++;
     });
     if (!this.lines.length)

@@ -90,9 +90,9 @@ class Page {
     const { feed } = this;
     if (feed.live && feed.state === "ended") this.ended = true;
     if (feed.live && !feed.paused && feed.state !== "connected") {
-      this.model?.rest();
-      this.painter.rest();
-      this.tell(""); /* the last texts for screen readers are no longer true */
+      this.model?.clearRates();
+      this.painter.clearRates();
+      this.announce(""); /* the last texts for screen readers are no longer true */
       $("alarm").textContent = "";
       this.dirty = this.dirtySide = true;
     }
@@ -126,7 +126,7 @@ class Page {
       if (feed.leftOut)
         this.flash(`${file.name}: skipped ${counted(feed.leftOut, "invalid line")}`);
     } catch (error) {
-      this.tell(error.message);
+      this.announce(error.message);
       this.flash(`${file.name}: ${error.message}`);
     }
     $("file").value = ""; /* so that the same file can be chosen again */
@@ -267,7 +267,8 @@ class Page {
 
   select(part) {
     this.selected = part ? part.id : null;
-    this.tell(part ? [this.nameOf(part), ...this.statesOf(part)].join(", ") : "nothing selected");
+    this.announce(part ? [this.nameOf(part), ...this.statesOf(part)].join(", ")
+      : "nothing selected");
     this.askKinds();
     $("selection").scrollIntoView({ block: "nearest" });
     this.renderSide();
@@ -290,9 +291,10 @@ class Page {
 
   statesOf(part) {
     const { model } = this;
-    const ways = part.cables ? [...part.up, ...part.down]
-      : part.switches.flatMap((s) => model.waysOut[s]);
-    const rate = ways.length ? ways.reduce((sum, way) => sum + model.ways.segmentsMean[way], 0)
+    const directions = part.cables ? [...part.up, ...part.down]
+      : part.switches.flatMap((s) => model.directionsOut[s]);
+    const mean = model.directions.segmentsMean;
+    const rate = directions.length ? directions.reduce((sum, i) => sum + mean[i], 0)
       : part.nodes.reduce((sum, n) => sum + model.node.sentMean[n], 0);
     const states = part.cables ? [...new Set(part.cables.map((c) => model.stateName(c)))] : [];
     return [...states, ...(model.hasRates ? [`${short(rate)} segments per second`] : [])];
@@ -334,7 +336,7 @@ class Page {
 
   onRefused(why) {
     this.toggled = null;
-    this.tell(why);
+    this.announce(why);
     this.flash(why);
   }
 
@@ -402,8 +404,8 @@ class Page {
 
   /* --- texts --- */
 
-  tell(text) {
-    $("told").textContent = text;
+  announce(text) {
+    $("announcement").textContent = text;
   }
 
   renderSide() {
@@ -585,7 +587,7 @@ class Page {
       if (faultsOf !== this.faultsOf) continue;
       if (!reply.ok) this.faultsOf = this.kindsOf = ""; /* query again at the next change */
       this.renderKinds(Array.isArray(reply.kinds) ? reply.kinds : []);
-      this.sayOfFault(reply.ok ? note || "" : reply.error, reply.ok);
+      this.showFaultMessage(reply.ok ? note || "" : reply.error, reply.ok);
     }
     this.asksKinds = false;
   }
@@ -626,14 +628,14 @@ class Page {
     $("text").value = this.kinds.find(({ name }) => name === this.kindChosen)?.text || "";
   }
 
-  sayOfFault(text, ok) {
+  showFaultMessage(text, ok) {
     $("faultsaid").className = ok ? "" : "wrong";
     $("faultsaid").textContent = text;
   }
 
   async inject(text) {
     const reply = await this.ask({ cmd: "fault", fault: text });
-    this.sayOfFault(reply.ok ? `fault ${reply.fault} is injected` +
+    this.showFaultMessage(reply.ok ? `fault ${reply.fault} is injected` +
       (reply.note ? `: ${reply.note}` : "") : reply.error, reply.ok);
     this.listFaults();
   }
@@ -680,7 +682,7 @@ class Page {
 
   async clear(number) {
     const reply = await this.ask({ cmd: "fault_clear", fault: number });
-    this.sayOfFault(reply.ok ? `fault ${number} is cleared` : reply.error, reply.ok);
+    this.showFaultMessage(reply.ok ? `fault ${number} is cleared` : reply.error, reply.ok);
     this.listFaults();
   }
 

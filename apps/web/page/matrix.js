@@ -49,7 +49,7 @@ export class Matrix {
     this.draw(theme);
     this.number($("columns"), "left");
     this.number($("rows"), "top");
-    this.tell();
+    this.describeCell();
     $("matrixsum").textContent = this.sumText(absence);
     const rows = [...(this.messages?.matrix || [])].sort((a, b) => b[3] - a[3]).slice(0, PAIRS);
     const heads = ["from", "to", "messages", "bytes"].map((text) =>
@@ -134,11 +134,11 @@ export class Matrix {
     if (!this.count || [row, column].some((at) => at < 0 || at >= this.count)) return;
     this.at = [row, column];
     this.draw(this.theme);
-    this.tell();
+    this.describeCell();
   }
 
   /* Describe the cell under the pointer. */
-  tell() {
+  describeCell() {
     const [row, column] = this.at || [this.count, this.count];
     if (row >= this.count || column >= this.count) {
       $("cell").textContent = "";

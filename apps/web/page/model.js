@@ -5,13 +5,13 @@
  *
  * The *shape* is the line that describes the network. A *part* is a switch or a node of the shape.
  * In a large ("folded") network it may stand for a group of them. A *block* is a section of the
- * network that the fabric sends either as groups (closed) or in full (open). A *way* is one
- * direction of a cable: way 2C goes to the first end of cable C, and way 2C + 1 comes from it. A
- * rate is the increase per second since the previous snapshot; a mean is the mean rate over the
- * last RECENT snapshots. The picture shows rates, and all texts show means.
+ * network that the fabric sends either as groups (closed) or in full (open). Each
+ * cable has two directions: 2C goes to the first end of cable C, and 2C + 1 comes from it. A rate
+ * is the increase per second since the previous snapshot; a mean is the mean rate over the last
+ * RECENT snapshots. The picture shows rates, and all texts show means.
  */
 
-import { NODE_COUNTERS, SWITCH_COUNTERS, WAY_COUNTERS } from "./counters.js";
+import { NODE_COUNTERS, SWITCH_COUNTERS, DIRECTION_COUNTERS } from "./counters.js";
 import { timeText } from "./words.js";
 
 export const RECENT = 10; /* number of snapshots in a mean: one second, unless time is simulated */
@@ -22,7 +22,7 @@ const HISTORY = 240; /* number of snapshots that are kept: usually 24 s */
  * segments: two segments and a reply. So the scale of loads ends at three times the rate of full
  * segments. */
 const WITH_REPLIES = 3;
-const HISTORY_NUMBERS = 4e6; /* largest number of values in the history of all ways */
+const HISTORY_NUMBERS = 4e6; /* largest number of values in the history of all directions */
 
 /* The values, rates and means of the counters in @list, for @count parts of one kind. */
 class Counters {
@@ -50,7 +50,7 @@ class Counters {
     }
   }
 
-  rest() {
+  clearRates() {
     for (const name of this.names) this[name + "Rate"].fill(0);
   }
 
@@ -81,7 +81,7 @@ export class Model {
       ({ sw, port, toSwitch: kind === 1, peer, peerPort, lane, count: count ?? 1, at }));
     this.folded = shape.folded || null; /* size and open blocks of a folded network */
     this.readNumbers();
-    this.ways = new Counters(2 * this.cables.length, WAY_COUNTERS);
+    this.directions = new Counters(2 * this.cables.length, DIRECTION_COUNTERS);
     this.sw = new Counters(this.switches.length, SWITCH_COUNTERS);
     this.node = new Counters(this.nodeCount, NODE_COUNTERS);
     this.state = new Uint8Array(this.cables.length); /* 0: up */
@@ -101,10 +101,10 @@ export class Model {
                              * moves */
     this.ended = false;
     this.openHistory();
-    this.waysOut = this.switches.map(() => []);
+    this.directionsOut = this.switches.map(() => []);
     this.cables.forEach((cable, c) => {
-      this.waysOut[cable.sw].push(2 * c + 1);
-      if (cable.toSwitch) this.waysOut[cable.peer].push(2 * c);
+      this.directionsOut[cable.sw].push(2 * c + 1);
+      if (cable.toSwitch) this.directionsOut[cable.peer].push(2 * c);
     });
   }
 
@@ -159,12 +159,12 @@ export class Model {
   }
 
   openHistory() {
-    const most = Math.floor(HISTORY_NUMBERS / (2 * this.ways.count || 1));
+    const most = Math.floor(HISTORY_NUMBERS / (2 * this.directions.count || 1));
     this.slots = Math.max(Math.min(HISTORY, most), 30);
     this.past = {
       at: new Float64Array(this.slots),
-      segments: new Float32Array(this.slots * this.ways.count),
-      stalls: new Float32Array(this.slots * this.ways.count),
+      segments: new Float32Array(this.slots * this.directions.count),
+      stalls: new Float32Array(this.slots * this.directions.count),
       totals: Array.from({ length: this.slots }, () => ({})),
     };
     this.taken = 0; /* number of snapshots added to the history */
@@ -177,8 +177,8 @@ export class Model {
   }
 
   /** Set all rates and means to 0, because no snapshots arrive any more. */
-  rest() {
-    [this.ways, this.sw, this.node].forEach((counters) => counters.rest());
+  clearRates() {
+    [this.directions, this.sw, this.node].forEach((counters) => counters.clearRates());
     for (const name of Object.keys(this.rates)) this.rates[name] = 0;
     this.window = [];
     this.average();
@@ -187,7 +187,7 @@ export class Model {
   /** Compute the means. They stay the same until the next call, so all texts agree. */
   average() {
     const [first] = this.window, seconds = first ? this.at - first.at : 0;
-    [this.ways, this.sw, this.node].forEach((counters, i) =>
+    [this.directions, this.sw, this.node].forEach((counters, i) =>
       counters.average(first?.copies[i], seconds));
     for (const [name, value] of Object.entries(this.totals))
       this.means[name] = seconds > 0 ? (value - (first.totals[name] || 0)) / seconds : 0;
@@ -232,7 +232,7 @@ export class Model {
     const at = this.virtual ? line.at_ps / 1e12 : line.at_ns / 1e9;
     const seconds = this.sample ? at - this.at : 0;
     if (at < this.at) this.forget(); /* the history belongs to an earlier fabric of the same name */
-    this.ways.take(line.links, seconds);
+    this.directions.take(line.links, seconds);
     this.sw.take(line.switches, seconds);
     this.node.take(line.nodes, seconds);
     for (const [cable, state, outs, wrong] of line.states || []) {
@@ -282,14 +282,14 @@ export class Model {
   }
 
   remember() {
-    const slot = this.taken % this.slots, from = slot * this.ways.count;
+    const slot = this.taken % this.slots, from = slot * this.directions.count;
     this.past.at[slot] = this.at;
-    this.past.segments.set(this.ways.segmentsRate, from);
-    this.past.stalls.set(this.ways.stallsRate, from);
+    this.past.segments.set(this.directions.segmentsRate, from);
+    this.past.stalls.set(this.directions.stallsRate, from);
     this.past.totals[slot] = { ...this.rates };
     this.taken++;
     this.window.push({ at: this.at, totals: { ...this.totals },
-      copies: [this.ways, this.sw, this.node].map((counters) => counters.copy()) });
+      copies: [this.directions, this.sw, this.node].map((counters) => counters.copy()) });
     if (this.window.length > RECENT + 1) this.window.shift();
   }
 
@@ -301,18 +301,18 @@ export class Model {
     return ret;
   }
 
-  /** Return the history of a sum over some ways: "segments" or "stalls" per second. */
-  seriesOfWays(name, ways) {
-    return this.series((slot) => ways.reduce((sum, way) =>
-      sum + this.past[name][slot * this.ways.count + way], 0));
+  /** Return the history of a sum over some directions: "segments" or "stalls" per second. */
+  seriesOfDirections(name, directions) {
+    return this.series((slot) => directions.reduce((sum, direction) =>
+      sum + this.past[name][slot * this.directions.count + direction], 0));
   }
 
-  /** Return for each way whether it carried a segment in the last @count snapshots. */
-  waysUsed(count) {
-    const ret = new Uint8Array(this.ways.count);
+  /** Return for each direction whether it carried a segment in the last @count snapshots. */
+  directionsUsed(count) {
+    const ret = new Uint8Array(this.directions.count);
     for (let i = Math.max(this.taken - Math.min(count, this.slots), 0); i < this.taken; i++) {
-      const from = (i % this.slots) * this.ways.count;
-      for (let way = 0; way < ret.length; way++) ret[way] ||= this.past.segments[from + way] > 0;
+      const from = (i % this.slots) * this.directions.count;
+      for (let j = 0; j < ret.length; j++) ret[j] ||= this.past.segments[from + j] > 0;
     }
     return ret;
   }

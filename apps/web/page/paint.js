@@ -40,8 +40,8 @@ export class Painter {
     this.ages = null;
     this.shown = null;
     if (!model) return;
-    this.shown = new Float64Array(model.ways.count);
-    this.waited = new Float64Array(model.ways.count);
+    this.shown = new Float64Array(model.directions.count);
+    this.waited = new Float64Array(model.directions.count);
     this.combined = new Float64Array(model.switches.length);
     this.sent = new Float64Array(model.nodeCount);
     this.delivered = new Float64Array(model.nodeCount);
@@ -51,9 +51,9 @@ export class Painter {
 
   /** Update the shown rates, after the model has applied a snapshot. */
   follow() {
-    const { ways, sw, node } = this.model;
-    this.hold(this.shown, ways.segmentsRate);
-    this.hold(this.waited, ways.stallsRate);
+    const { directions, sw, node } = this.model;
+    this.hold(this.shown, directions.segmentsRate);
+    this.hold(this.waited, directions.stallsRate);
     this.hold(this.combined, sw.contributionsRate);
     this.hold(this.sent, node.sentRate);
     this.hold(this.delivered, node.deliveredRate);
@@ -74,7 +74,7 @@ export class Painter {
   }
 
   /** Show no movement, because no snapshots arrive any more. */
-  rest() {
+  clearRates() {
     for (const shown of this.ages?.keys() || []) shown.fill(0);
   }
 
@@ -131,8 +131,8 @@ export class Painter {
   /* --- cables --- */
 
   /* Return the rate of one link; for a group of links, their mean. */
-  rateOf(way) {
-    return this.shown[way] / this.model.cables[way >> 1].count;
+  rateOf(direction) {
+    return this.shown[direction] / this.model.cables[direction >> 1].count;
   }
 
   shareOf(rate) {
@@ -140,19 +140,19 @@ export class Painter {
   }
 
   /* Return the load of one direction of an edge: the mean of its links, and their sum. */
-  loadOf(ways) {
+  loadOf(directions) {
     let links = 0, sum = 0, waited = 0;
-    for (const way of ways) {
-      links += this.model.cables[way >> 1].count;
-      sum += this.shown[way];
-      waited += this.waited[way];
+    for (const direction of directions) {
+      links += this.model.cables[direction >> 1].count;
+      sum += this.shown[direction];
+      waited += this.waited[direction];
     }
     return { sum, waited, share: this.shareOf(links ? sum / links : 0) };
   }
 
   /** Return how one direction of an edge is drawn, which tests compare with counters. */
-  styleOf(ways) {
-    const load = this.loadOf(ways);
+  styleOf(directions) {
+    const load = this.loadOf(directions);
     return { ...load,
       colour: load.sum > 0 ? loadColour(this.theme, load.share) : this.theme.idle,
       width: (load.sum > 0 ? 1.1 + 2.6 * this.shareOf(load.sum) : 0.8) * this.zoom,
@@ -257,7 +257,7 @@ export class Painter {
 
   /* Return the colour of a switch, which shows the load of its busiest output. */
   loadOfSwitch(s) {
-    const most = this.model.waysOut[s].reduce((a, way) => Math.max(a, this.rateOf(way)), 0);
+    const most = Math.max(0, ...this.model.directionsOut[s].map((i) => this.rateOf(i)));
     return most > 0 ? loadColour(this.theme, this.shareOf(most)) : this.theme.idle;
   }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * panel.js - texts and numbers beside the picture. All text is added to the page as text, never as
- * HTML, because names may come from an untrusted recording. A *way* is one direction of a cable.
+ * HTML, because names may come from an untrusted recording.
  */
-import { NODE_COUNTERS, SWITCH_COUNTERS, TOTALS, WAY_COUNTERS } from "./counters.js";
+import { NODE_COUNTERS, SWITCH_COUNTERS, TOTALS, DIRECTION_COUNTERS } from "./counters.js";
 import { KINDS, bytesText, counted, short, timeText } from "./words.js";
 
 /** Make an element. @attributes: values, or functions as event handlers. */
@@ -95,9 +95,9 @@ function partRows(list, of, parts, text = (counter) => counter.text) {
 
 const isShown = ({ shown }, value) => shown === "ALWAYS" || (shown === "IF_ANY" && value > 0);
 
-/* Return rows for some ways. Queue lengths (levels) count segments or packets. */
-function wayRows(model, name, ways) {
-  return partRows(WAY_COUNTERS, model.ways, ways, ({ level, text }) =>
+/* Return rows for some directions. Queue lengths (levels) count segments or packets. */
+function directionRows(model, name, directions) {
+  return partRows(DIRECTION_COUNTERS, model.directions, directions, ({ level, text }) =>
     `${level ? `${model.shape.queue || "segments"} ` : ""}${text} (${name})`);
 }
 
@@ -111,9 +111,9 @@ function history(model, what, segments, stalls) {
 }
 
 /* Describe the load of one direction of a link, or the mean of several links. */
-function loadFact(model, name, ways) {
-  const links = ways.reduce((sum, way) => sum + model.cables[way >> 1].count, 0);
-  const share = sumOf(model.ways.segmentsMean, ways) / links / model.capacity;
+function loadFact(model, name, directions) {
+  const links = directions.reduce((sum, direction) => sum + model.cables[direction >> 1].count, 0);
+  const share = sumOf(model.directions.segmentsMean, directions) / links / model.capacity;
   return `${name}: ${Math.min(Math.round(100 * share), 100)} % of the ` +
     `capacity of ${links === 1 ? "the link" : "the links"}`;
 }
@@ -135,8 +135,9 @@ function edgePart(model, edge) {
         loadFact(model, "downwards", edge.down)]
         : []),
       outs ? `taken out of use ${counted(outs, "time")} so far` : null],
-    rows: [...wayRows(model, "upwards", edge.up), ...wayRows(model, "downwards", edge.down)],
-    ways: [...edge.up, ...edge.down],
+    rows: [...directionRows(model, "upwards", edge.up),
+      ...directionRows(model, "downwards", edge.down)],
+    directions: [...edge.up, ...edge.down],
   };
 }
 
@@ -151,7 +152,7 @@ function blockFact(model, item) {
 
 function switchPart(model, item) {
   const { switches } = item, one = switches.length === 1;
-  const ways = switches.flatMap((s) => model.waysOut[s]);
+  const directions = switches.flatMap((s) => model.directionsOut[s]);
   const at = model.switches[switches[0]];
   return {
     title: one ? model.switchName(switches[0])
@@ -163,9 +164,9 @@ function switchPart(model, item) {
       one && model.shape.hosts?.[model.shape.host_of[switches[0]]]
         ? `on host ${model.shape.hosts[model.shape.host_of[switches[0]]]}` : null,
       item.kind === "box" ? null : blockFact(model, item)],
-    rows: [...wayRows(model, "outgoing links", ways),
+    rows: [...directionRows(model, "outgoing links", directions),
       ...partRows(SWITCH_COUNTERS, model.sw, switches)],
-    ways,
+    directions,
   };
 }
 
@@ -179,7 +180,7 @@ function waitText(model, wait) {
 
 function nodePart(model, item) {
   const n = item.nodes[0], process = model.processes[n];
-  const ways = model.cables.flatMap((cable, c) =>
+  const directions = model.cables.flatMap((cable, c) =>
     !cable.toSwitch && cable.peer === n ? [2 * c, 2 * c + 1] : []);
   return {
     title: model.nodeName(n),
@@ -187,7 +188,7 @@ function nodePart(model, item) {
       : model.nodeNumber(n) < 0 || model.synthetic ? null : "no process is attached",
       waitText(model, model.waits[n]), blockFact(model, item)],
     rows: partRows(NODE_COUNTERS, model.node, [n]),
-    ways,
+    directions,
   };
 }
 
@@ -262,11 +263,11 @@ function describe(model, part) {
 
 /** Fill @place with the counters of @part; null: of the whole fabric. */
 export function renderSelection(place, model, part) {
-  const { title, facts, rows, ways, past } = describe(model, part);
+  const { title, facts, rows, directions, past } = describe(model, part);
   place.replaceChildren(el("h2", {}, title),
     el("ul", { class: "facts" }, ...facts.filter(Boolean).map((text) => el("li", {}, text))),
-    past || history(model, "segments", model.seriesOfWays("segments", ways),
-      model.seriesOfWays("stalls", ways)),
+    past || history(model, "segments", model.seriesOfDirections("segments", directions),
+      model.seriesOfDirections("stalls", directions)),
     counters(model.hasRates ? rows : rows.map(([name, total]) => [name, total, null]),
       model.meanText));
 }

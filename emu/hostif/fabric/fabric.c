@@ -518,9 +518,9 @@ static inline void hostif_put(struct emu_hostif *hostif, uint32_t at, const stru
                               const struct emu_seg *payload)
 {
     struct emu_seg *seg = &hostif->shared->down[at].seg;
-    uint32_t *on = &hostif->shared->down_on[at];
+    uint32_t *on = &hostif->shared->down_mcast_ref[at];
 
-    emu_hostif_prefetch_on(hostif->shared, at);
+    emu_hostif_prefetch_mcast_ref(hostif->shared, at);
     emu_hostif_prefetch(hostif->shared->down, at,
                         at + hostif->down_head - hostif->down_tail + EMU_HOSTIF_SLOTS, true);
     if (payload)
@@ -616,8 +616,8 @@ void emu_hostif_refer(struct emu_hostif *hostif, uint32_t on, uint32_t count)
     for (uint32_t i = 0; i < count; i++, hostif->down_tail++) {
         uint32_t at = hostif_down_slot(hostif);
 
-        emu_hostif_prefetch_on(hostif->shared, at);
-        hostif->shared->down_on[at] = emu_on(on + i);
+        emu_hostif_prefetch_mcast_ref(hostif->shared, at);
+        hostif->shared->down_mcast_ref[at] = emu_mcast_ref(on + i);
     }
     emu_count(&hostif->delivered, count);
     hostif->mcast_buf_last[emu_mcast_buf_block(on)] = hostif->down_tail;

@@ -105,7 +105,7 @@ struct emu_hostif {
     uint32_t up_published;      /* head published last; segments in the batch do not count */
     uint32_t down_published;    /* tail last published */
     uint32_t unnotified_passes; /* for how many passes a notification has waited */
-    bool shown; /* the tail was published, and emu_hostif_wake() has not been called */
+    bool wake_pending; /* the tail was published, and emu_hostif_wake() has not been called */
     /*
      * next in the list of interfaces to notify; the last interface has itself; NULL: not in the
      * list
@@ -381,13 +381,13 @@ void emu_hostif_mark(struct emu_hostif *hostif);
 /** emu_hostif_done - call at the end of a burst in which the switch took @moved segments. */
 void emu_hostif_done(struct emu_hostif *hostif, uint32_t moved);
 /**
- * emu_hostif_show_few - publish the segments written since the last notification if they are few,
- * and so probably a whole message. A worker with a core of its own (emu_worker_is_alone()) does
- * this as soon as it has written them, before the rest of the pass. The caller then calls
- * emu_hostif_shown(), and emu_hostif_wake() for each interface for which this function returned
- * true. Returns false if nothing was published. Thread: the worker.
+ * emu_hostif_publish_few - publish the segments written since the last notification if they are
+ * few, and so probably a whole message. A worker with a core of its own (emu_worker_is_alone())
+ * does this as soon as it has written them, before the rest of the pass. The caller then calls
+ * emu_hostif_publish_end(), and emu_hostif_wake() for each interface for which this function
+ * returned true. Returns false if nothing was published. Thread: the worker.
  */
-bool emu_hostif_show_few(struct emu_hostif *hostif);
+bool emu_hostif_publish_few(struct emu_hostif *hostif);
 /** emu_hostif_wake - after publishing segments, wake the process if it sleeps. */
 void emu_hostif_wake(struct emu_hostif *hostif);
 /**

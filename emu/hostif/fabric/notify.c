@@ -42,17 +42,18 @@ static void hostif_expect_answer(struct emu_hostif *hostif)
 
 /*
  * Publish the segments written. X4 pairs with Y3: a process that sees the tail sees the segments.
- * The caller continues with emu_hostif_shown() and emu_hostif_wake(). Then either this thread sees
- * that the adapter sleeps, or the adapter sees the tail before it sleeps (emu_hostif_nic_sleep()).
+ * The caller continues with emu_hostif_publish_end() and emu_hostif_wake(). Then either this thread
+ * sees that the adapter sleeps, or the adapter sees the tail before it sleeps
+ * (emu_hostif_nic_sleep()).
  */
-static bool hostif_show(struct emu_hostif *hostif)
+static bool hostif_publish(struct emu_hostif *hostif)
 {
     if (hostif->down_published == hostif->down_tail)
         return false;
     hostif->streams = hostif->down_tail - hostif->down_published >= EMU_STREAM_SEGS;
     hostif->down_published = hostif->down_tail;
-    hostif->shown = true;
-    emu_hostif_show(&hostif->shared->down_tail, hostif->down_tail); /* X4 */
+    hostif->wake_pending = true;
+    emu_hostif_publish(&hostif->shared->down_tail, hostif->down_tail); /* X4 */
     return true;
 }
 
@@ -60,9 +61,9 @@ void emu_hostif_wake(struct emu_hostif *hostif)
 {
     struct emu_hostif_shared *shared = hostif->shared;
 
-    if (!hostif->shown)
+    if (!hostif->wake_pending)
         return;
-    hostif->shown = false;
+    hostif->wake_pending = false;
     if (atomic_load_explicit(&shared->asleep, memory_order_seq_cst)) {
         uint32_t who = atomic_exchange_explicit(&shared->asleep, 0, memory_order_seq_cst);
 
@@ -111,9 +112,9 @@ static bool hostif_has_few(const struct emu_hostif *hostif)
     return hostif->down_tail - hostif->down_published - 1 < EMU_HOSTIF_FEW && !hostif->streams;
 }
 
-bool emu_hostif_show_few(struct emu_hostif *hostif)
+bool emu_hostif_publish_few(struct emu_hostif *hostif)
 {
-    return hostif_has_few(hostif) && hostif_show(hostif);
+    return hostif_has_few(hostif) && hostif_publish(hostif);
 }
 
 /* Return whether enough is unpublished to notify the process now, although more may follow. */
@@ -141,12 +142,12 @@ void emu_hostif_notify_all(struct emu_worker *worker, bool now)
             continue;
         }
         hostif->unnotified_passes = 0;
-        any |= hostif_show(hostif);
+        any |= hostif_publish(hostif);
         hostif->unnotified = notified ? notified : hostif;
         notified = hostif;
     }
     if (any)
-        emu_hostif_shown();
+        emu_hostif_publish_end();
     for (hostif = notified; hostif; hostif = next) {
         next = hostif_next_unnotified(hostif);
         hostif->unnotified = NULL;

@@ -118,9 +118,6 @@ int dpdk_interface_check(struct dpdk_interface *interface, const struct dpdk_dev
  */
 void dpdk_interface_readdress(unsigned index, const uint8_t mac[static 6]);
 
-/** dpdk_interface_runs - return whether the interface is up and has a carrier. @fd: any socket. */
-bool dpdk_interface_runs(const struct dpdk_interface *interface, int fd);
-
 /**
  * dpdk_eal_start - start DPDK with the @options of the first call. Errors: -EIO, -ENOMEM. Later
  * calls do nothing and return the same result.
@@ -172,12 +169,11 @@ struct dpdk_port {
     int socket;          /* the driver's socket; -1: none */
     int wake;            /* the descriptor to wait on; -1: none */
     int epoll;           /* our epoll descriptor for the device's interrupt; -1: none */
-    int query;           /* a socket to query the interface; -1: none */
     bool started;        /* the device runs; otherwise it must not be used */
     uint64_t connect_ns; /* when the device may be restarted next */
     /* DPDK's interrupt thread is restarting the device, so no other thread may use it */
     _Atomic bool restarts;
-    _Atomic bool amid;      /* a burst uses rings, so DPDK's interrupt thread must not unmap them */
+    _Atomic bool in_burst;  /* a burst uses rings, so DPDK's interrupt thread must not unmap them */
     struct dpdk_port *next; /* next port of the list of dpdk_port_watch() */
 };
 

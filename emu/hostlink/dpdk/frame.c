@@ -127,13 +127,13 @@ static void burst_begins(struct dpdk_port *port)
 {
     if (!port->device.kind->stops_among_interrupts)
         return;
-    atomic_store_explicit(&port->amid, true, memory_order_relaxed);
+    atomic_store_explicit(&port->in_burst, true, memory_order_relaxed);
     atomic_thread_fence(memory_order_seq_cst); /* H5 pairs with H6 */
 }
 
 static void burst_ends(struct dpdk_port *port)
 {
-    atomic_store_explicit(&port->amid, false, memory_order_release); /* H5 pairs with H6 */
+    atomic_store_explicit(&port->in_burst, false, memory_order_release); /* H5 pairs with H6 */
 }
 
 static pthread_mutex_t watch_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -175,7 +175,7 @@ void emu_hostport_dpdk_unmaps(void)
     pthread_mutex_lock(&watch_lock);
     atomic_thread_fence(memory_order_seq_cst); /* H6 pairs with H5 */
     for (struct dpdk_port *port = watched; port; port = port->next)
-        while (atomic_load_explicit(&port->amid, memory_order_acquire)) /* H6 pairs with H5 */
+        while (atomic_load_explicit(&port->in_burst, memory_order_acquire)) /* H6 pairs with H5 */
             nanosleep(&moment, NULL);
     pthread_mutex_unlock(&watch_lock);
 }
@@ -283,14 +283,6 @@ static void frame_wake_clear(struct emu_hostport *of)
     rte_eth_dev_rx_intr_enable(port->id, 0);
 }
 
-static bool frame_is_up(struct emu_hostport *of)
-{
-    const struct dpdk_port *port = port_of(of);
-
-    return port->query >= 0 ? dpdk_interface_runs(&port->device.interface, port->query)
-                            : device_up(port);
-}
-
 static void close_elsewhere(void *ctx)
 {
     dpdk_port_close(ctx);
@@ -311,6 +303,5 @@ const struct emu_hostport_ops dpdk_ops = {
     .drop = frame_drop,
     .wake_fd = frame_wake_fd,
     .wake_clear = frame_wake_clear,
-    .is_up = frame_is_up,
     .close = frame_close,
 };

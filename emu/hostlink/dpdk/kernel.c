@@ -28,14 +28,6 @@ static struct ifreq request(const char *name)
     return ask;
 }
 
-bool dpdk_interface_runs(const struct dpdk_interface *interface, int fd)
-{
-    struct ifreq ask = request(interface->name);
-
-    return ioctl(fd, SIOCGIFFLAGS, &ask) == 0 && (ask.ifr_flags & IFF_UP) &&
-           (ask.ifr_flags & IFF_RUNNING);
-}
-
 void dpdk_interface_readdress(unsigned index, const uint8_t mac[static 6])
 {
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);

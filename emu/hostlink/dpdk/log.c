@@ -53,7 +53,7 @@ void dpdk_log_keep(bool keep)
         kept.line[0] = kept.kernel[0] = '\0';
     pthread_mutex_unlock(&kept.lock);
     rte_log_set_global_level(keep ? RTE_LOG_ERR : RTE_LOG_WARNING);
-    /* no warning about a missing memif server, which is_up() reports */
+    /* no warning about a missing memif server, because its host may start later */
     rte_log_set_level_pattern("pmd.net.memif", keep ? RTE_LOG_ERR : RTE_LOG_CRIT);
 }
 

@@ -211,10 +211,6 @@ static int port_ready(const struct opening *opening)
                          "make the MTU larger (ip link set %s mtu 9000)",
                          port->device.name, port->device.frame_bytes, least,
                          port->device.interface.name[0] ? port->device.interface.name : "NAME");
-    if (port->device.kind->has_interface)
-        port->query = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (port->device.kind->has_interface && port->query < 0)
-        return dpdk_fail(opening->error, -EIO, "%s: %s", port->device.name, strerror(errno));
     if (rte_eth_macaddr_get(port->id, &mac) == 0)
         memcpy(port->port.mac, mac.addr_bytes, sizeof port->port.mac);
     if (port->device.kind->ends_in_kernel && rte_eth_dev_info_get(port->id, &info) == 0)
@@ -304,8 +300,6 @@ void dpdk_port_close(struct dpdk_port *port)
     }
     if (port->epoll >= 0)
         close(port->epoll);
-    if (port->query >= 0)
-        close(port->query);
     rte_mempool_free(port->pool);
     free(port);
 }
@@ -338,8 +332,7 @@ int emu_hostport_dpdk_open(struct emu_hostport **ret, const char *device,
 
     if (!port)
         return dpdk_fail(&line, -ENOMEM, "no memory");
-    *port = (struct dpdk_port){
-        .id = RTE_MAX_ETHPORTS, .socket = -1, .wake = -1, .epoll = -1, .query = -1};
+    *port = (struct dpdk_port){.id = RTE_MAX_ETHPORTS, .socket = -1, .wake = -1, .epoll = -1};
     pthread_mutex_lock(&one_at_a_time);
     int err =
         dpdk_device_read(&port->device, device,

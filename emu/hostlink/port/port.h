@@ -58,8 +58,6 @@ struct emu_hostport_ops {
      * other EtherTypes.
      */
     void (*wake_clear)(struct emu_hostport *port);
-    /* Return whether the device reports a carrier. Takes a system call. */
-    bool (*is_up)(struct emu_hostport *port);
     void (*close)(struct emu_hostport *port); /* frees the port; nobody may hold a frame */
 };
 

@@ -153,7 +153,7 @@ static void handshake_begin(struct emu_session *s, const struct emu_frame *heade
     s->receive.sent_ns = header->sent_ns;
     s->receive.received_ns = now_ns;
     s->receive.ack_now = s->handshake.heard;
-    session_trip(s, header, now_ns);
+    session_measure_rtt(s, header, now_ns);
     emu_count(&s->counts.incarnations, 1);
     session_set(&s->state, EMU_SESSION_UP);
 }

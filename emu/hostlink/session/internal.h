@@ -118,7 +118,7 @@ struct session_loss {
     uint64_t found_ns;
     /* newest packet that is known to have arrived, and its round trip */
     uint64_t packet;
-    uint64_t trip_ns;
+    uint64_t rtt_ns;
     bool late;           /* the time-out was doubled, and no round trip was measured since */
     uint32_t widened;    /* how often the reordering window was doubled */
     uint64_t widened_ns; /* time when it was last doubled */
@@ -150,7 +150,7 @@ struct emu_session {
     struct emu_auth *auth;
     struct emu_session_counts counts;
     _Atomic uint64_t state; /* enum emu_session_state */
-    _Atomic uint64_t trip_ns;
+    _Atomic uint64_t rtt_ns;
     uint64_t heard_ns;   /* when a frame last arrived from the peer, plus pauses of this host */
     uint64_t stepped_ns; /* time of the last step */
     uint64_t now_ns;     /* latest time that a caller has passed */
@@ -206,8 +206,12 @@ void session_stamp(const struct emu_session *s, struct emu_frame *header, uint64
 /** session_echo_ns - return a frame's send time plus the time since its arrival; 0: none. Pure. */
 uint32_t session_echo_ns(uint32_t sent_ns, uint64_t received_ns, uint64_t now_ns);
 
-/** session_trip - measure and return a round trip from the echo in a frame; UINT64_MAX: no echo. */
-uint64_t session_trip(struct emu_session *s, const struct emu_frame *header, uint64_t now_ns);
+/**
+ * session_measure_rtt - measure and return a round trip from the echo in a frame; UINT64_MAX: no
+ * echo.
+ */
+uint64_t session_measure_rtt(struct emu_session *s, const struct emu_frame *header,
+                             uint64_t now_ns);
 
 /* handshake.c */
 
@@ -251,13 +255,13 @@ void session_loss_begin(struct emu_session *s);
 
 void session_loss_sent(struct emu_session *s, struct session_slot *slot, uint64_t now_ns);
 
-void session_loss_trip(struct emu_session *s, uint64_t trip_ns);
+void session_loss_rtt(struct emu_session *s, uint64_t rtt_ns);
 
 /** session_loss_has - remove a frame from its list, because the peer has received it. */
 void session_loss_has(struct emu_session *s, struct session_slot *slot, uint64_t now_ns);
 
-/** session_loss_arrived - packet @newest has reached the peer, with round trip @trip_ns. */
-void session_loss_arrived(struct emu_session *s, uint32_t newest, uint64_t trip_ns);
+/** session_loss_arrived - packet @newest has reached the peer, with round trip @rtt_ns. */
+void session_loss_arrived(struct emu_session *s, uint32_t newest, uint64_t rtt_ns);
 
 /** session_loss_find - move frames that count as lost to session_loss.lost. */
 void session_loss_find(struct emu_session *s, uint64_t now_ns);

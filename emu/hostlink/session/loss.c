@@ -18,11 +18,11 @@
 #define LOSS_OVERTAKE_NS UINT64_C(10000) /* shortest reordering window */
 #define LOSS_WIDEST      16u             /* maximum number of doublings of the reordering window */
 /*
- * The reordering window is halved after LOSS_PATIENCE round trips and LOSS_GOOD retransmissions
+ * The reordering window is halved after LOSS_NARROW_RTTS round trips and LOSS_GOOD retransmissions
  * without a needless one.
  */
-#define LOSS_PATIENCE 8u
-#define LOSS_GOOD     64u
+#define LOSS_NARROW_RTTS 8u
+#define LOSS_GOOD        64u
 
 void session_loss_begin(struct emu_session *s)
 {
@@ -31,7 +31,7 @@ void session_loss_begin(struct emu_session *s)
     emu_list_init(&s->lost.lost);
     emu_rto_init(&s->lost.rto, LOSS_MOST_NS * 1000);
     emu_rto_adapt(&s->lost.rto, LOSS_LEAST_NS * 1000);
-    session_set(&s->trip_ns, 0);
+    session_set(&s->rtt_ns, 0);
 }
 
 static uint64_t loss_rto_ns(const struct emu_session *s)
@@ -94,9 +94,9 @@ void session_loss_sent(struct emu_session *s, struct session_slot *slot, uint64_
         loss_set_timer(s);
 }
 
-void session_loss_trip(struct emu_session *s, uint64_t trip_ns)
+void session_loss_rtt(struct emu_session *s, uint64_t rtt_ns)
 {
-    emu_rto_sample(&s->lost.rto, UINT64_C(1000) * trip_ns);
+    emu_rto_sample(&s->lost.rto, UINT64_C(1000) * rtt_ns);
     s->lost.late = false;
 }
 
@@ -117,7 +117,7 @@ static void loss_widen(struct emu_session *s, uint64_t now_ns)
      * Retransmitted frames give no round trip (Karn's algorithm), so only the round trips of the
      * fastest frames were measured. To correct this, take a longer round trip into account.
      */
-    session_loss_trip(s, lost->trip_ns + overtake_ns);
+    session_loss_rtt(s, lost->rtt_ns + overtake_ns);
 }
 
 void session_loss_needless(struct emu_session *s, uint32_t needless, uint64_t now_ns)
@@ -129,7 +129,7 @@ void session_loss_needless(struct emu_session *s, uint32_t needless, uint64_t no
 
 void session_loss_has(struct emu_session *s, struct session_slot *slot, uint64_t now_ns)
 {
-    uint64_t trip_ns = now_ns - slot->sent_ns;
+    uint64_t rtt_ns = now_ns - slot->sent_ns;
 
     if (slot->state != SLOT_FLIGHT && slot->state != SLOT_LOST)
         return;
@@ -137,10 +137,10 @@ void session_loss_has(struct emu_session *s, struct session_slot *slot, uint64_t
         loss_widen(s, now_ns);
     emu_list_del(&slot->link);
     if (!slot->twice)
-        session_loss_trip(s, trip_ns);
+        session_loss_rtt(s, rtt_ns);
 }
 
-void session_loss_arrived(struct emu_session *s, uint32_t newest, uint64_t trip_ns)
+void session_loss_arrived(struct emu_session *s, uint32_t newest, uint64_t rtt_ns)
 {
     uint64_t last = s->send.packet - 1;
     uint32_t back = (uint32_t)last - newest;
@@ -149,7 +149,7 @@ void session_loss_arrived(struct emu_session *s, uint32_t newest, uint64_t trip_
     if (back >= s->send.packet || back > INT32_MAX || last - back <= s->lost.packet)
         return;
     s->lost.packet = last - back;
-    s->lost.trip_ns = trip_ns;
+    s->lost.rtt_ns = rtt_ns;
 }
 
 static void loss_mark(struct emu_session *s, struct session_slot *slot)
@@ -163,7 +163,7 @@ static void loss_mark(struct emu_session *s, struct session_slot *slot)
 static void loss_find_overtaken(struct emu_session *s, uint64_t now_ns)
 {
     struct session_loss *lost = &s->lost;
-    uint64_t after_ns = lost->trip_ns + loss_overtake_ns(s);
+    uint64_t after_ns = lost->rtt_ns + loss_overtake_ns(s);
 
     lost->found_ns = UINT64_MAX;
     while (!emu_list_empty(&lost->flight)) {
@@ -179,7 +179,7 @@ static void loss_find_overtaken(struct emu_session *s, uint64_t now_ns)
         lost->good++;
     }
     if (lost->good >= LOSS_GOOD && lost->widened &&
-        now_ns - lost->sign_ns > LOSS_PATIENCE * lost->trip_ns) {
+        now_ns - lost->sign_ns > LOSS_NARROW_RTTS * lost->rtt_ns) {
         lost->widened--;
         lost->good = 0;
     }

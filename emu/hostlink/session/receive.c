@@ -190,7 +190,7 @@ static void receive_data(struct emu_session *s, struct emu_hostframe *frame,
 static bool receive_header(struct emu_session *s, const struct emu_frame *header, uint64_t now_ns)
 {
     struct session_receive *receive = &s->receive;
-    uint64_t trip_ns;
+    uint64_t rtt_ns;
 
     if (receive->any && header->packet <= receive->newest) {
         if (receive->newest - header->packet < RECEIVE_SPAN)
@@ -204,9 +204,9 @@ static bool receive_header(struct emu_session *s, const struct emu_frame *header
     receive->received_ns = now_ns;
     s->heard_ns = now_ns;
     s->handshake.heard = true;
-    trip_ns = session_trip(s, header, now_ns);
-    if (trip_ns != UINT64_MAX)
-        session_loss_arrived(s, header->newest, trip_ns);
+    rtt_ns = session_measure_rtt(s, header, now_ns);
+    if (rtt_ns != UINT64_MAX)
+        session_loss_arrived(s, header->newest, rtt_ns);
     session_loss_needless(s, header->needless, now_ns);
     return true;
 }

@@ -134,22 +134,22 @@ void session_stamp(const struct emu_session *s, struct emu_frame *header, uint64
     memcpy(header->from_mac, s->port->mac, sizeof header->from_mac);
 }
 
-uint64_t session_trip(struct emu_session *s, const struct emu_frame *header, uint64_t now_ns)
+uint64_t session_measure_rtt(struct emu_session *s, const struct emu_frame *header, uint64_t now_ns)
 {
-    uint32_t trip_ns = (uint32_t)now_ns - header->echo_ns;
-    uint64_t mean_ns = emu_count_read(&s->trip_ns);
+    uint32_t rtt_ns = (uint32_t)now_ns - header->echo_ns;
+    uint64_t mean_ns = emu_count_read(&s->rtt_ns);
 
-    if (!header->echo_ns || trip_ns > INT32_MAX)
+    if (!header->echo_ns || rtt_ns > INT32_MAX)
         return UINT64_MAX;
-    session_set(&s->trip_ns, mean_ns ? mean_ns - mean_ns / 8 + trip_ns / 8 : trip_ns);
+    session_set(&s->rtt_ns, mean_ns ? mean_ns - mean_ns / 8 + rtt_ns / 8 : rtt_ns);
     /*
      * While data frames are in flight, their acknowledgments give the round trip
      * (session_loss_has()). The echo is used if no data frame is in flight, or if the time-out was
      * doubled since the last measurement.
      */
     if (emu_list_empty(&s->lost.flight) || s->lost.late)
-        session_loss_trip(s, trip_ns);
-    return trip_ns;
+        session_loss_rtt(s, rtt_ns);
+    return rtt_ns;
 }
 
 /* --- steps ------------------------------------------------------------------------------- */
@@ -243,9 +243,9 @@ bool emu_session_is_idle(const struct emu_session *session)
            session_ack_due_ns(session) == UINT64_MAX;
 }
 
-uint64_t emu_session_trip_ns(const struct emu_session *session)
+uint64_t emu_session_rtt_ns(const struct emu_session *session)
 {
-    return emu_count_read(&session->trip_ns);
+    return emu_count_read(&session->rtt_ns);
 }
 
 const struct emu_session_counts *emu_session_counts(const struct emu_session *session)

@@ -188,8 +188,8 @@ uint32_t emu_session_step(struct emu_session *session, uint64_t now_ns);
 /** emu_session_next_ns - return when to step next, if nothing arrives or is put in earlier. */
 uint64_t emu_session_next_ns(const struct emu_session *session);
 
-/** emu_session_trip_ns - return the smoothed round-trip time; 0: unknown. Thread: any. */
-uint64_t emu_session_trip_ns(const struct emu_session *session);
+/** emu_session_rtt_ns - return the smoothed round-trip time; 0: unknown. Thread: any. */
+uint64_t emu_session_rtt_ns(const struct emu_session *session);
 
 /** emu_session_counts - return the counters, which exist as long as the session. */
 const struct emu_session_counts *emu_session_counts(const struct emu_session *session);

@@ -318,7 +318,7 @@ static int attach_new(struct fabemu **ret, const char *path)
     fab->tclass_given = tclass < EMU_TCLASSES;
     if (fab->tclass_given)
         tclass_set(fab, tclass);
-    fab->apart = nic_control_in_other_session(control);
+    fab->other_session = nic_control_in_other_session(control);
     fab->path = strdup(path);
     err = fab->path ? 0 : -ENOMEM;
     nic_sim_begin(fab);
@@ -421,7 +421,7 @@ int fabemu_refused(const char *what)
 void fabemu_detach(struct fabemu *fab)
 {
     static const struct emu_call end = {.kind = EMU_CALL_END};
-    uint32_t goodbyes_late;
+    uint32_t disconnects_unconfirmed;
     bool last;
 
     if (fab->pid != getpid())
@@ -441,7 +441,7 @@ void fabemu_detach(struct fabemu *fab)
     nic_call_begin(fab, &end);
     nic_call_end(fab, &end, true);
     nic_compute_close(fab);
-    goodbyes_late = nic_leave(fab, fab->leave_limit_ns);
+    disconnects_unconfirmed = nic_leave(fab, fab->leave_limit_ns);
     nic_lock(fab);
     /* from now on the fabric may deliver segments for a later process of this node */
     emu_hostif_nic_leave(&fab->hostif);
@@ -451,7 +451,7 @@ void fabemu_detach(struct fabemu *fab)
      * each thread of this process has waited for a core, which is impossible for a thread that has
      * ended.
      */
-    nic_control_detach(fab->control, goodbyes_late);
+    nic_control_detach(fab->control, disconnects_unconfirmed);
     nic_sim_end(fab);
     nic_thread_stop(fab->thread);
     nic_close(fab);

@@ -86,7 +86,7 @@ static void nic_init_bounds(struct fabemu *fab)
     if (own_ms)
         bounds->silence_ms = bounds->leave_ms = own_ms;
     fab->hello_limit_ns = emu_bound_ns(bounds->silence_ms);
-    fab->vacant_limit_ns = emu_bound_ns(bounds->successor_ms);
+    fab->successor_limit_ns = emu_bound_ns(bounds->successor_ms);
     fab->leave_limit_ns = emu_bound_ns(bounds->leave_ms);
     fab->farewell_limit_ns = emu_bound_ns(bounds->farewell_ms);
 }

@@ -80,7 +80,7 @@ struct nic_offer {
 struct nic_counts {
     uint64_t malformed; /* a field was out of range, or a segment of this kind was not expected */
     /* the segment came from, or was for, a process that another one has replaced */
-    uint64_t stranger;
+    uint64_t wrong_incarnation;
     /* the request's number was a repeated one, or was too high to have been sent yet */
     uint64_t out_of_window;
     uint64_t stale;   /* the segment names a transfer that has ended */
@@ -103,7 +103,7 @@ struct nic_transport {
 struct nic_compute {
     uint64_t left;         /* what the thread had done when its last call ended */
     int counter;           /* of the thread's instructions; -1: its CPU time counts */
-    uint64_t carried;      /* what the thread has done and does not count yet */
+    uint64_t uncounted;    /* what the thread has done and does not count yet */
     uint64_t pending_ns;   /* recording: time that has passed and is not recorded yet */
     struct nic_tape *tape; /* the calls that are recorded or replayed; NULL: none */
     bool replays;
@@ -144,11 +144,11 @@ struct fabemu {
     uint32_t eager_bytes; /* size of the longest eager message */
     /* emulated time from a post to the wire; always 0 on clock raw */
     uint64_t send_ps;
-    _Atomic uint64_t breaks;  /* fabemu_breaks() for all nodes */
-    _Atomic uint64_t drops;   /* fabemu_drops() for all nodes */
-    uint64_t hello_limit_ns;  /* a peer that does not answer for this long is unreachable */
-    uint64_t vacant_limit_ns; /* as hello_limit_ns, for a node whose process has left */
-    uint64_t leave_limit_ns;  /* upper limit on the duration of a detach */
+    _Atomic uint64_t breaks;     /* fabemu_breaks() for all nodes */
+    _Atomic uint64_t drops;      /* fabemu_drops() for all nodes */
+    uint64_t hello_limit_ns;     /* a peer that does not answer for this long is unreachable */
+    uint64_t successor_limit_ns; /* as hello_limit_ns, for a node whose process has left */
+    uint64_t leave_limit_ns;     /* upper limit on the duration of a detach */
     /* how long a detach waits for a peer that has confirmed everything but does not answer */
     uint64_t farewell_limit_ns;
 
@@ -173,7 +173,7 @@ struct fabemu {
     /* written once: the environment has set the traffic class (api/attach.c) */
     bool tclass_given;
     /* written once: the fabric is in another session (setsid(2)), so a yield does not let it run */
-    bool apart;
+    bool other_session;
     uint64_t now_ps; /* fabric time of this step, set by base/lock.c; always 0 on clock raw */
     /* this process is a forked child, or the fabric has ended. Read without the lock */
     _Atomic bool defunct;
@@ -253,7 +253,7 @@ struct fabemu {
     /* a segment waits for space in the up ring, so a sleep must be short */
     _Atomic bool stalled;
     /* a step would only look for segments, due times and ended processes */
-    _Atomic bool calm;
+    _Atomic bool nothing_pending;
     /* emu_hostif_nic_endings() when this adapter last handled the ends of processes */
     _Atomic uint32_t endings;
 

@@ -116,11 +116,11 @@ static uint64_t measured_ns(struct fabemu *fab, const struct emu_call *call)
     c->left = now;
     if (waits(c, call) && done < WAITING)
         return 0;
-    c->carried += done;
-    if (emu_call_is_soft(call->kind) && c->carried < LEAST)
+    c->uncounted += done;
+    if (emu_call_is_soft(call->kind) && c->uncounted < LEAST)
         return 0;
-    ns = (uint64_t)((double)c->carried * compute_of(fab)->unit_ps / 1000);
-    c->carried = 0;
+    ns = (uint64_t)((double)c->uncounted * compute_of(fab)->unit_ps / 1000);
+    c->uncounted = 0;
     if (!records(fab))
         return ns;
     c->pending_ns += ns;

@@ -11,7 +11,7 @@ void nic_await(struct fabemu *fab, uint64_t until_ps)
             return;
 }
 
-void nic_come_back(struct fabemu *fab)
+void nic_outside_ends(struct fabemu *fab)
 {
     if (!nic_was_outside(fab) || pthread_mutex_trylock(&fab->sim.turn))
         return;

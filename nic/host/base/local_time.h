@@ -31,9 +31,9 @@ static inline bool nic_was_outside(const struct fabemu *fab)
 void nic_await(struct fabemu *fab, uint64_t until_ps);
 
 /**
- * nic_come_back - get the time that the fabric has reached, if this process slept outside. Does
+ * nic_outside_ends - get the time that the fabric has reached, if this process slept outside. Does
  * nothing if another thread polls, because that thread gets the time. Lock: not held.
  */
-void nic_come_back(struct fabemu *fab);
+void nic_outside_ends(struct fabemu *fab);
 
 #endif

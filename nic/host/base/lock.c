@@ -62,7 +62,7 @@ static void hints_update(struct fabemu *fab)
 
     hint_set(&fab->stalled, more && fab->hostif.up_tail - fab->hostif.up_head >=
                                         EMU_HOSTIF_SLOTS - NIC_RING_RESERVE);
-    hint_set(&fab->calm, idle && (!fab->loop || fab->loop->head == fab->loop->tail));
+    hint_set(&fab->nothing_pending, idle && (!fab->loop || fab->loop->head == fab->loop->tail));
 }
 
 void nic_unlock(struct fabemu *fab)
@@ -96,7 +96,7 @@ int nic_post(struct fabemu *fab, struct nic_post *post, const struct emu_call *c
     struct fabemu_req *req = post->req;
     int err = 0;
 
-    nic_come_back(fab);
+    nic_outside_ends(fab);
     nic_call_begin(fab, call);
     nic_lock(fab);
     nic_ready(fab);

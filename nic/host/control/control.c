@@ -54,7 +54,7 @@ struct nic_control {
     const char *why; /* the text that the watcher prints if the connection closes */
 
     struct control_line line; /* read by nic_control_attach(), later by the watcher */
-    bool seated;              /* during attach: the fabric has given this process a node */
+    bool has_node;            /* during attach: the fabric has given this process a node */
     uint64_t detach_ms;       /* fabemu_bounds.detach_ms */
 
     /* held during a request, so that there is only one request at a time */
@@ -291,7 +291,7 @@ static int control_handshake(struct nic_control *c, const struct nic_job *job,
     if (err)
         return nic_fail(err, "the fabric does not answer: %s", strerror(-err));
     err = reply_check(reply);
-    c->seated = !err;
+    c->has_node = !err;
     if (!err && c->line.no_room)
         err = nic_fail(-EMFILE, "no file descriptor is free for the fabric's host interface%s",
                        nic_remedy(-EMFILE));
@@ -374,7 +374,7 @@ int nic_control_attach(struct nic_control **ret, const char *path, const struct 
     c->line.fd = control_connect(path);
     err = c->line.fd < 0 ? c->line.fd : control_handshake(c, job, info);
     if (err) {
-        if (c->seated)
+        if (c->has_node)
             control_give_back(c);
         control_free(c);
         return err;
@@ -512,7 +512,7 @@ int nic_control_request(struct nic_control *c, struct json_object *request,
     return err;
 }
 
-void nic_control_detach(struct nic_control *c, uint32_t goodbyes_late)
+void nic_control_detach(struct nic_control *c, uint32_t disconnects_unconfirmed)
 {
     struct json_object *request, *reply = NULL;
 
@@ -520,7 +520,8 @@ void nic_control_detach(struct nic_control *c, uint32_t goodbyes_late)
     if (c->watched) {
         request = json_object_new_object();
         json_object_object_add(request, "cmd", json_object_new_string("detach"));
-        json_object_object_add(request, "goodbyes_late", json_object_new_int64(goodbyes_late));
+        json_object_object_add(request, "disconnects_unconfirmed",
+                               json_object_new_int64(disconnects_unconfirmed));
         control_request(c, request, c->detach_ms, &reply);
         json_object_put(reply);
         shutdown(c->line.fd, SHUT_RDWR);

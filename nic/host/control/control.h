@@ -56,10 +56,10 @@ int nic_control_watch(struct nic_control *control, struct fabemu *fab,
 int nic_control_request(struct nic_control *control, struct json_object *request,
                         struct json_object **reply);
 /**
- * nic_control_detach - detach from the fabric, and free @control. @goodbyes_late: result of
- * nic_leave(), the number of peers that may lack data; the fabric reports it.
+ * nic_control_detach - detach from the fabric, and free @control. @disconnects_unconfirmed: result
+ * of nic_leave(), the number of peers that may lack data; the fabric reports it.
  */
-void nic_control_detach(struct nic_control *control, uint32_t goodbyes_late);
+void nic_control_detach(struct nic_control *control, uint32_t disconnects_unconfirmed);
 /**
  * nic_control_exits - notify the fabric that the process exits without detaching, unless another
  * request is in progress.

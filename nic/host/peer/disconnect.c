@@ -109,7 +109,7 @@ static void disconnect_answer_again(struct fabemu *fab, struct nic_peer *peer,
     } else if (peer->incarnation) { /* the pair's epoch has changed, or the peer has ended */
         nic_peer_unknown(fab, peer);
     } else { /* the peer's hello may still arrive, but it is too late for a handshake */
-        fab->counts.stranger++;
+        fab->counts.wrong_incarnation++;
         disconnect.kind = NIC_DISCONNECT_UNKNOWN;
         disconnect.head.check = ask->head.check;
         if (!disconnect_send_answer(fab, peer, &disconnect) || ask->incarnation != peer->first)
@@ -192,7 +192,7 @@ void nic_leave_receive(struct fabemu *fab, struct nic_peer *peer, const struct e
             emu_incarnation_first(emu_hostif_nic_incarnation(&fab->hostif, peer->node)) ||
         /* there is no such incarnation (yet or any more) */
         !disconnect_is_current(peer, disconnect.incarnation)) {
-        fab->counts.stranger++;
+        fab->counts.wrong_incarnation++;
         return;
     }
     peer->queries_received += disconnect.kind == NIC_DISCONNECT_ASK;
@@ -211,5 +211,5 @@ void nic_leave_receive(struct fabemu *fab, struct nic_peer *peer, const struct e
              disconnect.head.check == peer->tx_check)
         disconnect_accept_answer(fab, peer, &disconnect, peer->rx_next);
     else
-        fab->counts.stranger++;
+        fab->counts.wrong_incarnation++;
 }

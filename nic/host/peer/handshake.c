@@ -66,7 +66,7 @@ void nic_peer_connect(struct fabemu *fab, struct nic_peer *peer)
 
 void nic_peer_unknown(struct fabemu *fab, struct nic_peer *peer)
 {
-    fab->counts.stranger++;
+    fab->counts.wrong_incarnation++;
     if (nic_peer_may_answer(fab, &peer->debt_ns, ANSWER_AHEAD_STRANGER))
         nic_peer_send_hello(fab, peer, false);
 }
@@ -119,8 +119,8 @@ static uint64_t hello_limit_ns(const struct fabemu *fab, const struct nic_peer *
     uint64_t word = emu_hostif_nic_incarnation(&fab->hostif, peer->node);
     bool vacant = word && !emu_incarnation_attached(word);
 
-    return vacant && fab->hello_limit_ns > fab->vacant_limit_ns ? fab->vacant_limit_ns
-                                                                : fab->hello_limit_ns;
+    return vacant && fab->hello_limit_ns > fab->successor_limit_ns ? fab->successor_limit_ns
+                                                                   : fab->hello_limit_ns;
 }
 
 /*
@@ -371,7 +371,7 @@ void nic_peer_hello(struct fabemu *fab, struct nic_peer *peer, const struct nic_
 
     nic_peer_check(fab, peer);
     if (hello->incarnation != peer->first) {
-        fab->counts.stranger++; /* the sender of the hello has ended or disconnected */
+        fab->counts.wrong_incarnation++; /* the sender of the hello has ended or disconnected */
         return;
     }
     if (hello_is_premature(fab, peer, hello))

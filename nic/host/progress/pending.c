@@ -2,9 +2,10 @@
 /*
  * pending.c - report to the fabric which operations of this process are pending.
  *
- * nic_watch() calls nic_pending_show() about once a second. Operations have no start time, because
- * each of them would have to read the clock. Instead, the first sample that finds an operation
- * pending notes the time in it. Each list is sampled from its oldest entry, up to SCAN_MAX entries.
+ * nic_watch() calls nic_pending_publish() about once a second. Operations have no start time,
+ * because each of them would have to read the clock. Instead, the first sample that finds an
+ * operation pending notes the time in it. Each list is sampled from its oldest entry, up to
+ * SCAN_MAX entries.
  */
 #include "nic/host/progress/progress.h"
 
@@ -249,7 +250,7 @@ static void groups_scan(struct scan *scan, bool busy)
 
 /* --- all ---------------------------------------------------------------------------- */
 
-void nic_pending_show(struct fabemu *fab, uint64_t now_ns)
+void nic_pending_publish(struct fabemu *fab, uint64_t now_ns)
 {
     struct emu_pending *pending = &fab->pending;
     struct scan scan = {.fab = fab,

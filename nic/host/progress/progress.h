@@ -40,7 +40,7 @@ void nic_receive_resume(struct fabemu *fab);
  * polls (about 50 us in all) before the first sleep of fabemu_idle(), if a yield lets the fabric
  * run
  */
-#define NIC_NAP_PATIENCE 100u
+#define NIC_NAP_MISSES 100u
 /* A thread that uses less CPU time than this between polls is only waiting. */
 #define NIC_NAP_WORK_NS 4000u
 
@@ -76,10 +76,10 @@ void nic_sim_pause(struct fabemu *fab);
  */
 void nic_watch(struct fabemu *fab);
 /**
- * nic_pending_show - report the oldest pending operations to the fabric (emu/hostif/pending.h). An
- * operation's age counts from the first report that contains it.
+ * nic_pending_publish - report the oldest pending operations to the fabric (emu/hostif/pending.h).
+ * An operation's age counts from the first report that contains it.
  */
-void nic_pending_show(struct fabemu *fab, uint64_t now_ns);
+void nic_pending_publish(struct fabemu *fab, uint64_t now_ns);
 
 /* --- thread.c ----------------------------------------------------------------------- */
 

@@ -294,7 +294,7 @@ static struct nic_op *receive_data(struct fabemu *fab, struct nic_peer *peer,
     }
     memcpy(&data, seg->payload, sizeof data);
     if (!peer->incarnation || data.check != (uint16_t)peer->rx_check) {
-        fab->counts.stranger++;
+        fab->counts.wrong_incarnation++;
         return NULL;
     }
 

@@ -155,7 +155,7 @@ static bool read_clock(void *ctx, clockid_t id, struct timespec *ret)
 
     if (nic_is_defunct(fab) || !nic_sim_has_begun(fab))
         return false;
-    nic_come_back(fab);
+    nic_outside_ends(fab);
     nic_call_begin(fab, &clock_call);
     if (nic_sim_is_owner(fab)) {
         nic_spend(fab, NIC_SIM_READ_PS);

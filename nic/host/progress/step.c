@@ -116,7 +116,7 @@ static bool nothing_to_do(const struct fabemu *fab)
 
     return atomic_load_explicit(&sh->down_tail, memory_order_relaxed) ==
                atomic_load_explicit(&fab->seen_tail, memory_order_acquire) && /* N2 */
-           atomic_load_explicit(&fab->calm, memory_order_relaxed) &&
+           atomic_load_explicit(&fab->nothing_pending, memory_order_relaxed) &&
            !watch_is_due(fab) && !has_endings(fab);
 }
 

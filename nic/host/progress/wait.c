@@ -62,7 +62,7 @@ void nic_sleep(struct fabemu *fab, uint32_t seen_tail)
  */
 void fabemu_idle(const struct fabemu *fab, unsigned rounds)
 {
-    /* polls without success in this wait, up to NIC_NAP_PATIENCE */
+    /* polls without success in this wait, up to NIC_NAP_MISSES */
     static _Thread_local unsigned misses;
     static _Thread_local struct {
         uint64_t left_ns;   /* the thread's CPU time after the last poll; 0: unknown */
@@ -77,7 +77,7 @@ void fabemu_idle(const struct fabemu *fab, unsigned rounds)
         since.left_ns = 0;
         return;
     }
-    if (!fab->apart && misses < NIC_NAP_PATIENCE) {
+    if (!fab->other_session && misses < NIC_NAP_MISSES) {
         misses++;
         since.left_ns = 0;
         emu_wait_yield();

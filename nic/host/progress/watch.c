@@ -66,5 +66,5 @@ void nic_watch(struct fabemu *fab)
         if (peer_is_awaited(&fab->peers[node]))
             nic_peer_connect(fab, &fab->peers[node]);
     nic_peer_report_losses(fab, now);
-    nic_pending_show(fab, nic_now_ns(fab));
+    nic_pending_publish(fab, nic_now_ns(fab));
 }

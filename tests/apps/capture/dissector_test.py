@@ -138,7 +138,7 @@ class Checksums(DissectorCase):
         self.assertEqual(shown, [{"fabemu_frame.tag.status": formats.BAD,
                                   "fabemu_frame.damaged": "1"}] * len(frames))
 
-    def judge(self, r, under_way):
+    def judge(self, r, in_progress):
         """The checksums of a record by their definition: CRC-16, CRC-32."""
         if r.what != pcap_file.PART:
             return None, None
@@ -148,8 +148,8 @@ class Checksums(DissectorCase):
         good16 = formats.crc16(word[:width]) == int.from_bytes(word[width:width + 2], "little")
         place = r.interface, r.channel
         if head:
-            under_way[place] = [r.tag, r.word >> 8 & 65535, r.word >> 7 & 1, 0, b""]
-        packet = under_way.get(place)
+            in_progress[place] = [r.tag, r.word >> 8 & 65535, r.word >> 7 & 1, 0, b""]
+        packet = in_progress.get(place)
         if not head and packet and (packet[0] != r.tag or packet[3] + 1 != r.word >> 7 & 31):
             packet = None
         if packet and not head:
@@ -168,10 +168,10 @@ class Checksums(DissectorCase):
     def compare(self, capture, name="c.pcapng"):
         """Compares tshark's verdict on each checksum with our own. Returns a tally."""
         rows = self.shown(self.STATUS, name)
-        under_way, tally = {}, collections.Counter()
+        in_progress, tally = {}, collections.Counter()
         self.assertEqual(len(rows), len(capture.records))
         for r, row in zip(capture.records, rows):
-            good16, status = self.judge(r, under_way)
+            good16, status = self.judge(r, in_progress)
             wanted = {}
             if good16 is not None:
                 name16 = self.STATUS[r.part == pcap_file.CONT]

@@ -2869,11 +2869,11 @@ static const char *const call_names[] = {"handshake",
                                          "unit_out",
                                          "?"};
 static const char *const call_fields[] = {
-    "node",  "dead",   "word",   "linked",      "group", "nodes",  "wide",        "cable",
-    "up",    "fault",  "out",    "partitioned", "from",  "client", "signal",      "host",
-    "of",    "anew",   "number", "from_bytes",  "seq",   "routes", "incarnation", "down",
-    "units", "groups", "id",     "sources",     "is",    "tree",   "text",        "seed",
-    "what",  "counts", "cables", "packets",     "eases", "drops",  "bound_us",    "switch",
+    "node",  "dead",   "word",   "linked",      "group",     "nodes",  "wide",        "cable",
+    "up",    "fault",  "out",    "partitioned", "from",      "client", "signal",      "host",
+    "of",    "anew",   "number", "from_bytes",  "seq",       "routes", "incarnation", "down",
+    "units", "groups", "id",     "sources",     "is",        "tree",   "text",        "seed",
+    "what",  "counts", "cables", "packets",     "reachable", "drops",  "bound_us",    "switch",
     "line",  "end",    "more"};
 
 #define ANYTHING 1000 /* calls */

@@ -443,7 +443,7 @@ static void state__without_parity_corrupts_the_result(void)
 /* Change the credits of the cable from node 0's switch upwards to two. Returns the switch. */
 static uint32_t forge(struct fixture *r)
 {
-    struct emu_fault_rule rule = {.what = EMU_FAULT_DOUBLE,
+    struct emu_fault_rule rule = {.what = EMU_FAULT_DUPLICATE,
                                   .rate = EMU_FAULT_ONE,
                                   .aim = {.packets = EMU_FAULT_CREDIT,
                                           .kinds = EMU_FAULT_KINDS,

@@ -454,7 +454,7 @@ static void invalid_claims__harm_only_their_process(void)
         atomic_store_explicit(&liar->down_head, (uint32_t)test_random(&r.random),
                               memory_order_release);
         for (uint32_t i = 0; i < EMU_HOSTIF_SLOTS; i++)
-            liar->down_on[i] = (uint32_t)test_random(&r.random);
+            liar->down_mcast_ref[i] = (uint32_t)test_random(&r.random);
         for (uint32_t i = 0; i < EMU_HOSTIF_SLOTS / 128; i++, r.got[1]++)
             send_next(&r, both, LONG);
         settle(&r);

@@ -120,12 +120,12 @@ static void leaver__is_in_the_rebuilt_tree(void)
         post_and_leave(&r);
         set_signal(&r, cable, false);
         reroute(&r);
-        CU_ASSERT_EQUAL(fabric_regrown(r.w.fabric), 1);
+        CU_ASSERT_EQUAL(fabric_replanned(r.w.fabric), 1);
         CU_ASSERT_NOT_EQUAL(tree_cable(&r), cable);
         others_get_it(&r);
         set_signal(&r, cable, true);
         reroute(&r);
-        CU_ASSERT_EQUAL(fabric_regrown(r.w.fabric), 1);
+        CU_ASSERT_EQUAL(fabric_replanned(r.w.fabric), 1);
         fixture_close(&r);
     }
 }
@@ -144,14 +144,14 @@ static void leaver__reconnected_is_in_the_tree_again(void)
     set_signal(&r, cable, false);
     post_and_leave(&r);
     reroute(&r);
-    CU_ASSERT_EQUAL(fabric_regrown(r.w.fabric), 1);
+    CU_ASSERT_EQUAL(fabric_replanned(r.w.fabric), 1);
     for (uint32_t i = 0; i < 100; i++)
         fixture_fabric_pass(r.w.fabric);
     set_signal(&r, cable, true);
     for (uint32_t i = 0; i < 100; i++) /* refused until the new tables are in force */
         fixture_fabric_pass(r.w.fabric);
     reroute(&r);
-    CU_ASSERT_EQUAL(fabric_regrown(r.w.fabric), 2);
+    CU_ASSERT_EQUAL(fabric_replanned(r.w.fabric), 2);
     others_get_it(&r);
     fixture_close(&r);
 }
@@ -179,8 +179,8 @@ static void leaver__does_not_block_others_at_its_switch(void)
         CU_ASSERT_EQUAL(fabric_group_leave(r.w.fabric, r.group, 3 | FABRIC_LEFT), -ENOENT);
         CU_ASSERT_EQUAL(switch_combine_stall(r.w.fabric->sw[sw], true, 0), 0);
         fabric_combine_out(r.w.fabric, sw, true, fabric_now_ps(r.w.fabric));
-        CU_ASSERT_EQUAL(fabric_group_evade(r.w.fabric, fabric_group_at(r.w.fabric, r.group),
-                                           fabric_now_ps(r.w.fabric)),
+        CU_ASSERT_EQUAL(fabric_group_avoid_unit(r.w.fabric, fabric_group_at(r.w.fabric, r.group),
+                                                fabric_now_ps(r.w.fabric)),
                         !posted);
         CU_ASSERT_EQUAL(fabric_group_at(r.w.fabric, r.group)->tree.count, posted ? 3 : 1);
         while (posted && !hostifs_take(&r.w, 1, &(struct emu_seg){0}))
@@ -210,7 +210,7 @@ static void trees__carry_on_without_the_manager(void)
         others_get_it(&r);
     }
     reroute(&r);
-    CU_ASSERT_EQUAL(fabric_regrown(r.w.fabric), 1);
+    CU_ASSERT_EQUAL(fabric_replanned(r.w.fabric), 1);
     for (uint32_t i = 0; i < 10; i++) {
         CU_ASSERT_TRUE(hostifs_post(&r.w, LEAVER, &hdr, &r.seq));
         others_get_it(&r);
@@ -233,7 +233,7 @@ static void trees__include_leavers(void)
                                (uint32_t)extra->tree.switches[1].up),
                false);
     reroute(&r);
-    CU_ASSERT_EQUAL(fabric_regrown(r.w.fabric), 1);
+    CU_ASSERT_EQUAL(fabric_replanned(r.w.fabric), 1);
     CU_ASSERT_EQUAL(topo_tree_link(&extra->tree, r.w.graph, LEAVER), 0);
     others_get_it(&r);
     fixture_close(&r);

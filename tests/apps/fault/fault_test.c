@@ -71,7 +71,7 @@ static void fault_parse__defaults_to_all_targets(void)
     CU_ASSERT_EQUAL(f.when.on.nth, 0);
     CU_ASSERT_EQUAL(f.where.link.link, EMU_FAULT_ANY);
     f = parsed("credit-forge link=n3:1< nth=4");
-    CU_ASSERT_EQUAL(f.rule.what, EMU_FAULT_DOUBLE);
+    CU_ASSERT_EQUAL(f.rule.what, EMU_FAULT_DUPLICATE);
     CU_ASSERT_EQUAL(f.rule.aim.packets, EMU_FAULT_CREDIT);
     CU_ASSERT_EQUAL(f.where.link.link, 1);
     CU_ASSERT_EQUAL(f.where.link.direction, FAULT_IN);
@@ -200,11 +200,11 @@ static void random_links(uint64_t *random, struct fault_where *where)
 
 static void random_some(uint64_t *random, struct fault_where *where)
 {
-    where->some = (struct fault_some){0};
+    where->random = (struct fault_random){0};
     if (test_draw(random, 0, 1))
-        where->some.count = (uint32_t)test_draw(random, 1, UINT32_MAX - 1);
+        where->random.count = (uint32_t)test_draw(random, 1, UINT32_MAX - 1);
     else
-        where->some.share = (uint32_t)test_draw(random, 1, EMU_FAULT_ONE);
+        where->random.share = (uint32_t)test_draw(random, 1, EMU_FAULT_ONE);
 }
 
 static void random_nodes(uint64_t *random, struct fault_where *where)

@@ -19,7 +19,7 @@ struct cable_events {
     uint64_t random;
     uint32_t most;    /* most cables without a signal at a time */
     uint32_t lone;    /* this node has no link from then on; 0: none; */
-    bool gagged;      /* it has a link, but its ports send nothing */
+    bool silent;      /* it has a link, but its ports send nothing */
     uint32_t checks;  /* this many checks after the first */
     uint32_t top;     /* this switch dies and comes back; TOPO_NONE: none */
     uint64_t dies_ps; /* since the start */
@@ -30,7 +30,7 @@ struct cable_events {
     struct manager *manager;
     struct fabric *fabric;
     bool link_down[CABLES_MAX];
-    uint32_t darks, lost, ups, tables, swapped, failed, out, treeless, alone, looks;
+    uint32_t links_down, lost, ups, tables, swapped, failed, out, treeless, alone, looks;
     /* stuck: a cable without a signal between two checks; 0: none */
     uint32_t stuck, traps, isolated, cut;
     uint64_t trapped_at, trapped_for; /* switches, and nodes */
@@ -63,7 +63,7 @@ static void on_event(void *ctx, const struct manager_event *event)
         w->peer = event->peer;
 }
 
-static void weather_open(struct cable_events *w, struct fabric *fabric, uint64_t now_ps)
+static void cable_events_open(struct cable_events *w, struct fabric *fabric, uint64_t now_ps)
 {
     w->fabric = fabric;
     w->began_ps = now_ps;
@@ -81,7 +81,7 @@ static void turn(struct cable_events *w, uint32_t cable, bool link_down, uint64_
     if (w->link_down[cable] == link_down)
         return;
     w->link_down[cable] = link_down;
-    w->darks += link_down ? 1 : UINT32_MAX;
+    w->links_down += link_down ? 1 : UINT32_MAX;
     CU_ASSERT_EQUAL(manager_signal(w->manager, cable, !link_down, 0, now_ps, &hit), 0);
     w->hit += hit;
 }
@@ -119,8 +119,8 @@ static void flap(struct cable_events *w, uint64_t now_ps)
         uint32_t i = (uint32_t)(test_random(&w->random) % fabric_cable_count(w->fabric));
 
         if (test_random(&w->random) % 4)
-            turn(w, i, w->darks < w->most && may_go(w, i) && !w->link_down[i], now_ps);
-    } while (!w->looks && !w->darks);
+            turn(w, i, w->links_down < w->most && may_go(w, i) && !w->link_down[i], now_ps);
+    } while (!w->looks && !w->links_down);
 }
 
 static void top_dies(struct cable_events *w, uint64_t now_ps)
@@ -154,7 +154,7 @@ static void blow(void *ctx, struct fabric *fabric, uint64_t now_ps)
     struct cable_events *w = ctx;
 
     if (!w->manager)
-        weather_open(w, fabric, now_ps);
+        cable_events_open(w, fabric, now_ps);
     if (w->most)
         flap(w, now_ps);
     top_dies(w, now_ps);
@@ -162,15 +162,15 @@ static void blow(void *ctx, struct fabric *fabric, uint64_t now_ps)
         turn(w, w->cut, true, now_ps);
     if (w->cut && w->looks == w->checks)
         turn(w, w->cut, false, now_ps);
-    if (w->gagged && w->looks == w->checks)
+    if (w->silent && w->looks == w->checks)
         silence_ports(w, now_ps);
-    else if (w->lone && !w->gagged && w->looks >= w->checks)
+    else if (w->lone && !w->silent && w->looks >= w->checks)
         turn(w, fabric_cable_of(fabric, w->lone, 0), true, now_ps);
     w->looks++;
     CU_ASSERT_EQUAL(manager_step(w->manager, now_ps), 0);
 }
 
-static void weather_close(struct cable_events *w)
+static void cable_events_close(struct cable_events *w)
 {
     manager_destroy(w->manager);
 }
@@ -190,7 +190,7 @@ static struct transport_result run_with_events(struct cable_events *w,
         printf("%s: ", result.wrong);
         transport_command(stdout, config);
     }
-    weather_close(w);
+    cable_events_close(w);
     return result;
 }
 
@@ -279,10 +279,10 @@ static void top__dies_and_comes_back(void)
 }
 
 /*
- * A node loses its only link for good, or neither end of it sends any more (@gagged). Messages from
+ * A node loses its only link for good, or neither end of it sends any more (@silent). Messages from
  * and to it fail with an error, and nobody waits for ever.
  */
-static void check_node_reported(bool gagged)
+static void check_node_reported(bool silent)
 {
     static const enum emu_clock_mode clocks[] = {EMU_CLOCK_VIRTUAL, EMU_CLOCK_RAW};
 
@@ -290,7 +290,7 @@ static void check_node_reported(bool gagged)
         /* the host's threads may end before a second check */
         bool raw = clocks[c] == EMU_CLOCK_RAW;
         struct cable_events w = {
-            .random = test_seed(), .top = TOPO_NONE, .lone = 3, .gagged = gagged, .checks = !raw};
+            .random = test_seed(), .top = TOPO_NONE, .lone = 3, .silent = silent, .checks = !raw};
         struct transport_config config = {.topo = "kary:2,2",
                                           .clock = clocks[c],
                                           .threads = 1,
@@ -308,7 +308,7 @@ static void check_node_reported(bool gagged)
         result = run_with_events(&w, &config);
         CU_ASSERT(result.counts.failed > 0);
         CU_ASSERT(w.alone > 0);
-        CU_ASSERT_EQUAL(w.stuck, gagged);
+        CU_ASSERT_EQUAL(w.stuck, silent);
     }
 }
 
@@ -376,12 +376,12 @@ static void still_open(struct idle_fabric *s, const char *topo, const struct emu
     config.graph = s->graph;
     CU_ASSERT_EQUAL_FATAL(fabric_start(&s->w.fabric, &config, error, sizeof error), 0);
     s->w.set = quick();
-    weather_open(&s->w, s->w.fabric, s->now_ps);
+    cable_events_open(&s->w, s->w.fabric, s->now_ps);
 }
 
 static void still_close(struct idle_fabric *s)
 {
-    weather_close(&s->w);
+    cable_events_close(&s->w);
     fabric_stop(s->w.fabric);
     topo_free(s->graph);
 }

@@ -96,7 +96,7 @@ struct traffic_config draw_config(uint64_t *seed, const char **topo, const char 
     config.warmup_ps = 3000000;
     config.measure_ps = 12000000;
     config.fanout = config.pattern.md || graph->nodes < 8 ? 1.5 : 3;
-    config.law = (enum traffic_law)(test_random(seed) % 3);
+    config.law = (enum traffic_distribution)(test_random(seed) % 3);
     config.sets = (uint32_t)test_draw(seed, 1, 20);
     config.by_messages = test_random(seed) % 2;
     config.arity = trees[test_random(seed) % 4];

@@ -433,7 +433,8 @@ static void traffic_sources_choose__draws_as_many(void)
 }
 
 /* Draws sets and checks each; returns the mean fanout. */
-static double sets_mean(enum traffic_law law, double fanout, uint32_t nodes, double *deviation)
+static double sets_mean(enum traffic_distribution law, double fanout, uint32_t nodes,
+                        double *deviation)
 {
     bool all[64];
     struct traffic_sets_config config = {.nodes = nodes,
@@ -473,16 +474,16 @@ static void traffic_sets_draw__has_the_mean_of_each_law(void)
     const double root = sqrt(20000);
     double deviation;
 
-    CU_ASSERT(near(sets_mean(TRAFFIC_LAW_FIXED, 4, 8, &deviation), 4, 0));
-    CU_ASSERT(near(sets_mean(TRAFFIC_LAW_FIXED, 2.25, 8, &deviation), 2.25, 0.45 / root));
-    CU_ASSERT(near(sets_mean(TRAFFIC_LAW_UNIFORM, 4, 8, &deviation), 4, 2.0 / root));
+    CU_ASSERT(near(sets_mean(TRAFFIC_DISTRIBUTION_FIXED, 4, 8, &deviation), 4, 0));
+    CU_ASSERT(near(sets_mean(TRAFFIC_DISTRIBUTION_FIXED, 2.25, 8, &deviation), 2.25, 0.45 / root));
+    CU_ASSERT(near(sets_mean(TRAFFIC_DISTRIBUTION_UNIFORM, 4, 8, &deviation), 4, 2.0 / root));
     CU_ASSERT(near(deviation, 2, 0.01));
-    CU_ASSERT(near(sets_mean(TRAFFIC_LAW_UNIFORM, 8.3, 64, &deviation), 8.3, 4.6 / root));
-    CU_ASSERT(near(sets_mean(TRAFFIC_LAW_BINOMIAL, 4, 8, &deviation), 4, 1.3 / root));
+    CU_ASSERT(near(sets_mean(TRAFFIC_DISTRIBUTION_UNIFORM, 8.3, 64, &deviation), 8.3, 4.6 / root));
+    CU_ASSERT(near(sets_mean(TRAFFIC_DISTRIBUTION_BINOMIAL, 4, 8, &deviation), 4, 1.3 / root));
     CU_ASSERT(near(deviation, sqrt(7 * 4 / 7.0 * 3 / 7.0), 0.01));
-    CU_ASSERT(near(sets_mean(TRAFFIC_LAW_BINOMIAL, 1.5, 64, &deviation), 1.5, 1.0 / root));
-    CU_ASSERT(near(sets_mean(TRAFFIC_LAW_BINOMIAL, 1, 64, &deviation), 1, 0));
-    CU_ASSERT(near(sets_mean(TRAFFIC_LAW_BINOMIAL, 63, 64, &deviation), 63, 0));
+    CU_ASSERT(near(sets_mean(TRAFFIC_DISTRIBUTION_BINOMIAL, 1.5, 64, &deviation), 1.5, 1.0 / root));
+    CU_ASSERT(near(sets_mean(TRAFFIC_DISTRIBUTION_BINOMIAL, 1, 64, &deviation), 1, 0));
+    CU_ASSERT(near(sets_mean(TRAFFIC_DISTRIBUTION_BINOMIAL, 63, 64, &deviation), 63, 0));
 }
 
 /* Every node is in a set as often as any other, and as often first. */
@@ -492,7 +493,7 @@ static void traffic_sets_draw__favours_nobody(void)
     struct traffic_sets_config config = {.nodes = 8,
                                          .sends = all,
                                          .fanout = 3,
-                                         .law = TRAFFIC_LAW_FIXED,
+                                         .law = TRAFFIC_DISTRIBUTION_FIXED,
                                          .per_source = 50000,
                                          .seed = test_seed()};
     uint32_t in[8] = {0}, first[8] = {0};
@@ -523,7 +524,7 @@ static void traffic_sets_draw__refuses_impossible_fanouts(void)
     config.fanout = 4.5;
     CU_ASSERT_EQUAL(traffic_sets_draw(&sets, &config, error, sizeof error), -EINVAL);
     CU_ASSERT_PTR_NOT_NULL(strstr(error, "from 1 to 4"));
-    config.law = TRAFFIC_LAW_BINOMIAL;
+    config.law = TRAFFIC_DISTRIBUTION_BINOMIAL;
     CU_ASSERT_EQUAL(traffic_sets_draw(&sets, &config, error, sizeof error), 0);
     traffic_sets_release(&sets);
     config.fanout = 7.5;

@@ -88,7 +88,7 @@ static void traffic_run__multicast_takes_no_longer_than_a_message(void)
     config.load = TRAFFIC_LOAD_UNIT / 200;
     config.fixed_gaps = true;
     config.fanout = 7;
-    config.law = TRAFFIC_LAW_FIXED;
+    config.law = TRAFFIC_DISTRIBUTION_FIXED;
     struct traffic_result result = run_and_release(&config);
     CU_ASSERT_EQUAL(result.latency.least_ps, zero_load_ps(1, 204800));
     CU_ASSERT_EQUAL(result.latency.most_ps, zero_load_ps(5, 204800));
@@ -299,7 +299,7 @@ static void traffic_run__trees_forward_received_messages(void)
         config.load = TRAFFIC_LOAD_UNIT / 200;
         config.fixed_gaps = true;
         config.fanout = 3;
-        config.law = TRAFFIC_LAW_FIXED;
+        config.law = TRAFFIC_DISTRIBUTION_FIXED;
         config.sets = 7;
         config.by_messages = true;
         config.arity = trees[i].arity;
@@ -328,7 +328,7 @@ static void traffic_run__trees_forward_before_a_switch_would(void)
         config.load = TRAFFIC_LOAD_UNIT / 200;
         config.fixed_gaps = true;
         config.fanout = 3;
-        config.law = TRAFFIC_LAW_FIXED;
+        config.law = TRAFFIC_DISTRIBUTION_FIXED;
         config.by_messages = true;
         config.arity = 1;
         config.bytes = i % 3 * 80;
@@ -456,7 +456,7 @@ static void traffic_run__broadcast_takes_no_longer_than_a_packet(void)
     config.load = TRAFFIC_LOAD_UNIT / 200;
     config.fixed_gaps = true;
     config.fanout = 39;
-    config.law = TRAFFIC_LAW_FIXED;
+    config.law = TRAFFIC_DISTRIBUTION_FIXED;
     config.sets = 1;
     config.bytes = 960;
     struct traffic_result result = run_and_release(&config);
@@ -475,7 +475,7 @@ static double broadcast_rate(const char *topo, uint32_t trees)
     config.load = 2 * TRAFFIC_LOAD_UNIT;
     config.fixed_gaps = true;
     config.fanout = 19;
-    config.law = TRAFFIC_LAW_FIXED;
+    config.law = TRAFFIC_DISTRIBUTION_FIXED;
     config.sets = 1;
     config.bytes = 960;
     config.warmup_ps = 5000000;

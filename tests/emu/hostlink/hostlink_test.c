@@ -20,7 +20,7 @@ static void bad_wire(struct duo *h, uint32_t each)
     for (uint32_t i = 0; i < 2; i++) {
         struct wire_faults *faults = wire_faults(h->wire, i);
 
-        faults->lost = faults->twice = faults->damaged = each;
+        faults->lost = faults->duplicated = faults->damaged = each;
         faults->jitter_ns = 20000;
     }
 }
@@ -384,7 +384,7 @@ static void all_is_well(struct duo *h)
  */
 static void cut_and_back(struct duo *h, bool stingy)
 {
-    uint64_t sunk = emu_count_read(&duo_counts(h, 0)->sunk), got;
+    uint64_t discarded = emu_count_read(&duo_counts(h, 0)->discarded), got;
 
     all_send_more(h, 100000);
     for (uint32_t i = 0; i < 2000; i++)
@@ -405,7 +405,8 @@ static void cut_and_back(struct duo *h, bool stingy)
     CU_ASSERT_EQUAL(emu_hostlink_phase(h->host[0].link, 0), EMU_HOSTLINK_TO_BRING_UP);
     CU_ASSERT_EQUAL(emu_hostlink_phase(h->host[1].link, 0), EMU_HOSTLINK_DOWN);
     CU_ASSERT_EQUAL(got_by(h, 0) + got_by(h, 1), got);
-    CU_ASSERT_TRUE(emu_count_read(&duo_counts(h, 0)->sunk) > sunk + 100); /* not blocked */
+    CU_ASSERT_TRUE(emu_count_read(&duo_counts(h, 0)->discarded) >
+                   discarded + 100); /* not blocked */
     duo_links_down(h);
     emu_hostlink_bring_up(h->host[1].link, 0);
     CU_ASSERT_TRUE_FATAL(duo_until(h, duo_are_up, STEPS));

@@ -47,7 +47,7 @@ static void records__arrive_over_a_good_wire(void)
         CU_ASSERT_EQUAL(emu_count_read(&counts->sent_again), 0);
         CU_ASSERT_EQUAL(emu_count_read(&counts->doubles), 0);
         CU_ASSERT_EQUAL(emu_count_read(&counts->incarnations), 1);
-        CU_ASSERT(emu_session_trip_ns(talk.end[i].session) > 0);
+        CU_ASSERT(emu_session_rtt_ns(talk.end[i].session) > 0);
     }
     talk_destroy(&talk);
 }
@@ -71,7 +71,7 @@ static void records__arrive_over_bad_wires(void)
         for (uint32_t i = 0; i < 2; i++)
             *wire_faults(talk.wire, i) =
                 (struct wire_faults){.lost = (uint32_t)test_draw(&state, 0, 100000),
-                                     .twice = (uint32_t)test_draw(&state, 0, 50000),
+                                     .duplicated = (uint32_t)test_draw(&state, 0, 50000),
                                      .damaged = (uint32_t)test_draw(&state, 0, 50000),
                                      .delay_ns = test_draw(&state, 0, 100000),
                                      .jitter_ns = test_draw(&state, 0, 1) * MS,
@@ -334,7 +334,7 @@ static void restart__both_at_random_times_connect(void)
         for (uint32_t i = 0; i < 2; i++)
             *wire_faults(talk.wire, i) =
                 (struct wire_faults){.lost = 200000,
-                                     .twice = 100000,
+                                     .duplicated = 100000,
                                      .jitter_ns = test_draw(&state, 0, 40) * MS};
         for (uint32_t i = 0; i < 10; i++) {
             uint32_t end = (uint32_t)test_draw(&state, 0, 1);

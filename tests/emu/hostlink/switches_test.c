@@ -449,7 +449,7 @@ static uint64_t inject_faults(enum emu_fault_what what, uint32_t packets, const 
         const struct emu_hostlink_counts *counts = emu_hostlink_counts(w.link[host], 0);
 
         CU_ASSERT_EQUAL(emu_count_read(&counts->overrun) + emu_count_read(&counts->unearned), 0);
-        CU_ASSERT_EQUAL(emu_count_read(&counts->cut) + emu_count_read(&counts->sunk), 0);
+        CU_ASSERT_EQUAL(emu_count_read(&counts->cut) + emu_count_read(&counts->discarded), 0);
     }
     CU_ASSERT_EQUAL(switch_faults(sw, port, NULL), 0);
     emu_faults_drop(&faults, &switch_emu_dev(sw)->worker->cache);
@@ -468,9 +468,9 @@ static void faults__between_hosts_are_not_taken_for_invalid_records(void)
     for (uint32_t i = 0; i < 6; i++) {
         hits[0] += inject_faults(EMU_FAULT_LOSE, EMU_FAULT_HEAD, NULL, true, test_random(&random));
         hits[1] +=
-            inject_faults(EMU_FAULT_DOUBLE, EMU_FAULT_HEAD, NULL, true, test_random(&random));
+            inject_faults(EMU_FAULT_DUPLICATE, EMU_FAULT_HEAD, NULL, true, test_random(&random));
         hits[2] +=
-            inject_faults(EMU_FAULT_DOUBLE, EMU_FAULT_CREDIT, NULL, false, test_random(&random));
+            inject_faults(EMU_FAULT_DUPLICATE, EMU_FAULT_CREDIT, NULL, false, test_random(&random));
     }
     for (uint32_t i = 0; i < 3; i++)
         CU_ASSERT_TRUE(hits[i] > 0);
@@ -479,7 +479,7 @@ static void faults__between_hosts_are_not_taken_for_invalid_records(void)
 /* With link-level retry all entries arrive once, and the credits of both hosts are conserved. */
 static void retry__repairs_the_last_step_between_hosts(void)
 {
-    static const enum emu_fault_what what[] = {EMU_FAULT_LOSE, EMU_FAULT_DOUBLE,
+    static const enum emu_fault_what what[] = {EMU_FAULT_LOSE, EMU_FAULT_DUPLICATE,
                                                EMU_FAULT_FLIP_ANY};
     uint64_t random = test_seed();
 

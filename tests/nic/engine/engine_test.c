@@ -753,11 +753,11 @@ static void raw__time_passes_while_off_the_core(void)
     for (uint32_t i = 0; i < 10; i++) {
         uint64_t before_ps = w.engine[0]->now_ps, after_ps;
 
-        w.worker[0]->away = true;
+        w.worker[0]->preempted = true;
         emu_worker_pass(w.worker[0]);
         after_ps = w.engine[0]->now_ps;
         CU_ASSERT_TRUE(after_ps > before_ps);
-        CU_ASSERT_FALSE(w.worker[0]->away);
+        CU_ASSERT_FALSE(w.worker[0]->preempted);
         emu_worker_pass(w.worker[0]);
         CU_ASSERT_EQUAL(w.engine[0]->now_ps, after_ps);
     }

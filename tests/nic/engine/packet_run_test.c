@@ -708,7 +708,8 @@ static void forget_four(struct engine *e, uint32_t group)
 {
     for (uint32_t i = 1; i <= 4; i++)
         state_of(e, group, i)->used = false;
-    memset(engine_group_of(e, group)->tree->passed, 0, sizeof(struct engine_row[ENGINE_ROWS]));
+    memset(engine_group_of(e, group)->tree->passed, 0,
+           sizeof(struct engine_seq_range[ENGINE_PASSED_RANGES]));
 }
 
 /* A member contributes again, before there is a result and after it. */

@@ -214,7 +214,7 @@ static void fixture_open(struct fixture *w, const struct setting *set)
     const struct emu_fault_rates rates = {.lost = set->each,
                                           .head = set->each / 2,
                                           .payload = set->each / 2,
-                                          .twice = set->each,
+                                          .duplicated = set->each,
                                           .late = set->each,
                                           .late_ps = 2000000};
     struct fabric_config config = {.name = "transport",

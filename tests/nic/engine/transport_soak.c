@@ -19,7 +19,8 @@
 
 struct soak {
     struct transport_config run;
-    double loss, corrupt, twice, late; /* faults per crossing of a cable by a segment or reply */
+    double loss, corrupt, duplicated,
+        late;       /* faults per crossing of a cable by a segment or reply */
     uint64_t mixes; /* number of runs with random settings; 0: one run with the given settings */
     bool help;
 };
@@ -77,7 +78,7 @@ static const char *read_corrupt(struct soak *soak, const char *value)
 
 static const char *read_double(struct soak *soak, const char *value)
 {
-    return read_rate(value, &soak->twice);
+    return read_rate(value, &soak->duplicated);
 }
 
 static const char *read_late(struct soak *soak, const char *value)
@@ -231,9 +232,9 @@ static bool soak_rates(struct soak *soak)
     faults->lost = (uint32_t)lround(soak->loss * EMU_FAULT_UNIT);
     faults->head = (uint32_t)lround(half);
     faults->payload = (uint32_t)lround(half);
-    faults->twice = (uint32_t)lround(soak->twice * EMU_FAULT_UNIT);
+    faults->duplicated = (uint32_t)lround(soak->duplicated * EMU_FAULT_UNIT);
     faults->late = (uint32_t)lround(soak->late * EMU_FAULT_UNIT);
-    if (soak->loss + soak->corrupt + soak->twice + soak->late <= 1)
+    if (soak->loss + soak->corrupt + soak->duplicated + soak->late <= 1)
         return true;
     fprintf(stderr,
             "transport_soak: --loss, --corrupt, --double and --late are above 1 together\n");
@@ -286,7 +287,7 @@ static void soak_print(const struct soak *soak, const struct transport_result *r
         {"stale", t->stale},
         {"faults: lost", result->injected.lost},
         {"faults: damaged", result->injected.damaged},
-        {"faults: twice", result->injected.twice},
+        {"faults: twice", result->injected.duplicated},
         {"faults: late", result->injected.late},
         {"segments sent", result->counts.sent},
         {"segments awaited", result->counts.awaited},

@@ -50,7 +50,7 @@ static struct emu_fault_rates all_faults(uint32_t each)
     return (struct emu_fault_rates){.lost = each,
                                     .head = each / 2,
                                     .payload = each / 2,
-                                    .twice = each,
+                                    .duplicated = each,
                                     .late = each,
                                     .late_ps = 2000000};
 }
@@ -102,12 +102,12 @@ static void faults_on(enum emu_clock_mode clock, uint64_t packets)
     const struct emu_fault_rates mixes[] = {
         {.lost = 10000},
         {.head = 5000, .payload = 5000},
-        {.twice = 10000, .late_ps = 2000000},
+        {.duplicated = 10000, .late_ps = 2000000},
         {.late = 10000, .late_ps = 2000000},
         {.lost = 10000,
          .head = 5000,
          .payload = 5000,
-         .twice = 10000,
+         .duplicated = 10000,
          .late = 10000,
          .late_ps = 2000000},
     };
@@ -128,7 +128,7 @@ static void faults_on(enum emu_clock_mode clock, uint64_t packets)
         result = run(&config);
         CU_ASSERT_EQUAL(result.injected.lost > 0, mixes[m].lost + mixes[m].head > 0);
         CU_ASSERT_EQUAL(result.injected.damaged > 0, mixes[m].head > 0);
-        CU_ASSERT_EQUAL(result.injected.twice > 0, mixes[m].twice > 0);
+        CU_ASSERT_EQUAL(result.injected.duplicated > 0, mixes[m].duplicated > 0);
         CU_ASSERT_EQUAL(result.injected.late > 0, mixes[m].late > 0);
     }
 }
@@ -149,7 +149,7 @@ static void virtual__later_than_a_timeout(void)
     struct transport_config config = config_of(EMU_CLOCK_VIRTUAL, 2, 4000);
     struct transport_result result;
 
-    config.faults = (struct emu_fault_rates){.twice = 5000, .late = 5000, .late_ps = 60000000};
+    config.faults = (struct emu_fault_rates){.duplicated = 5000, .late = 5000, .late_ps = 60000000};
     config.set[config.sets++] = "reply_timeout_ps=20000000";
     result = run(&config);
     CU_ASSERT_TRUE(result.transport.timeouts > 0);

@@ -126,7 +126,7 @@ static void evil_round(struct cluster *w)
     if ((hostile.mode & EVIL_INDEXES) && evil_random() % 256 == 0) {
         evil_scribble();
         fixture_fabric_pass(w->fabric);
-        hostile.nic.up_shown--; /* then the valid values again */
+        hostile.nic.up_published--; /* then the valid values again */
         emu_hostif_nic_publish(&hostile.nic);
         atomic_store(&hostile.nic.shared->down_head, hostile.nic.down_head);
     }

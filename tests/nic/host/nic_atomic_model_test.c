@@ -173,7 +173,7 @@ struct setting {
     uint32_t bad; /* faults of each kind per million entries */
 };
 
-struct world {
+struct setup {
     const struct setting *set;
     struct peers peers;
     struct cluster cluster;
@@ -181,7 +181,7 @@ struct world {
     uint64_t random;
 };
 
-static void world_open(struct world *w, const struct setting *set)
+static void setup_open(struct setup *w, const struct setting *set)
 {
     memset(w, 0, sizeof *w);
     w->set = set;
@@ -199,7 +199,7 @@ static void world_open(struct world *w, const struct setting *set)
     w->at = w->cluster.fab[1];
 }
 
-static void world_close(struct world *w)
+static void setup_close(struct setup *w)
 {
     if (w->set->profile) {
         cluster_close(&w->cluster);
@@ -209,7 +209,7 @@ static void world_close(struct world *w)
     peers_close(&w->peers);
 }
 
-static void finish(struct world *w, struct fabemu_req *req, uint32_t count)
+static void finish(struct setup *w, struct fabemu_req *req, uint32_t count)
 {
     CU_ASSERT_TRUE_FATAL(w->set->profile ? cluster_finish(&w->cluster, req, count)
                                          : fake_finish(w->peers.fake, req, count));
@@ -227,7 +227,7 @@ struct batch {
 };
 
 /* Post the first @op of a batch, and other operations after it. */
-static void batch_post(struct world *w, struct batch *b, unsigned t, unsigned op, uint64_t key,
+static void batch_post(struct setup *w, struct batch *b, unsigned t, unsigned op, uint64_t key,
                        const uint8_t *memory)
 {
     memset(b->req, 0, sizeof b->req);
@@ -280,7 +280,7 @@ static bool bytes_are(const uint8_t *at, size_t bytes, uint8_t value)
 }
 
 /* Batches on arrays of @count elements, in one piece of memory or in two. */
-static bool agrees(struct world *w, unsigned t, unsigned op, size_t count)
+static bool agrees(struct setup *w, unsigned t, unsigned op, size_t count)
 {
     static alignas(64) uint8_t memory[GUARD + ARRAY_BYTES + GUARD], was[ARRAY_BYTES];
     size_t all = count * types[t].bytes, first = GUARD + count / 2 * types[t].bytes;
@@ -318,9 +318,9 @@ static void atomic__agrees_with_the_model(void)
     uint8_t zero[32] = {0}, element[32] = {0};
 
     test_each_setting (s, sizeof settings / sizeof settings[0]) {
-        struct world *w = malloc(sizeof *w);
+        struct setup *w = malloc(sizeof *w);
 
-        world_open(w, &settings[s]);
+        setup_open(w, &settings[s]);
         for (unsigned t = 0; t < TYPES; t++)
             for (unsigned op = 0; op < FABEMU_ATOMIC_OPS; op++) {
                 size_t most = fabemu_atomic_most(op, types[t].type);
@@ -333,7 +333,7 @@ static void atomic__agrees_with_the_model(void)
                 CU_ASSERT_TRUE(agrees(w, t, op, most < 2 ? most : 2));
                 CU_ASSERT_TRUE(agrees(w, t, op, most));
             }
-        world_close(w);
+        setup_close(w);
         free(w);
     }
 }
@@ -341,10 +341,10 @@ static void atomic__agrees_with_the_model(void)
 /* An array with one element that is not aligned, or not in one piece, is not changed at all. */
 static void atomic__changes_all_elements_or_none(void)
 {
-    struct world *w = malloc(sizeof *w);
+    struct setup *w = malloc(sizeof *w);
     alignas(16) uint8_t memory[ARRAY_BYTES + 16], was[sizeof memory], operand[64] = {0};
 
-    world_open(w, &settings[0]);
+    setup_open(w, &settings[0]);
     for (unsigned t = 0; t < TYPES; t++) {
         size_t bytes = types[t].bytes;
         struct fabemu_iov iov[2] = {{memory, bytes + bytes / 2}, {memory + bytes + bytes / 2, 40}};
@@ -377,7 +377,7 @@ static void atomic__changes_all_elements_or_none(void)
         CU_ASSERT_TRUE(!memcmp(was, memory, sizeof was));
         fabemu_unregister(w->at, cut);
     }
-    world_close(w);
+    setup_close(w);
     free(w);
 }
 

@@ -552,7 +552,7 @@ static void leave__ignores_segments_of_a_predecessor(void)
     fabemu_progress(w.fab[0]); /* it answers */
     CU_ASSERT_EQUAL(peer->queries_received, 1);
     CU_ASSERT_EQUAL(peer->answers_sent, 1);
-    stranger = w.fab[0]->counts.stranger;
+    stranger = w.fab[0]->counts.wrong_incarnation;
     bye.incarnation = w.fab[1]->incarnation - 1;
     memcpy(seg.payload, &bye, sizeof bye);
     CU_ASSERT_TRUE(fake_inject(w.fake, 0, &seg));
@@ -561,7 +561,7 @@ static void leave__ignores_segments_of_a_predecessor(void)
     CU_ASSERT_EQUAL(peer->queries_received, 1);
     CU_ASSERT_EQUAL(peer->answers_sent, 1);
     CU_ASSERT_FALSE(peer->queries_ended);
-    CU_ASSERT_EQUAL(w.fab[0]->counts.stranger, stranger + 1);
+    CU_ASSERT_EQUAL(w.fab[0]->counts.wrong_incarnation, stranger + 1);
     peers_close(&w);
 }
 

@@ -336,7 +336,7 @@ static void send__respects_its_bounds(void)
         uint32_t v = 6;
 
         peers_open(&w, 2, false);
-        w.fab[0]->hello_limit_ns = w.fab[0]->vacant_limit_ns = off ? UINT64_MAX : 1000000;
+        w.fab[0]->hello_limit_ns = w.fab[0]->successor_limit_ns = off ? UINT64_MAX : 1000000;
         fake_detach(w.fake, 1);
         peers_send(&w, 0, 1, 1, &v, 4, &req);
         until = off ? emu_now_ns() + 50000000 : UINT64_MAX;
@@ -580,7 +580,7 @@ static void peer__successor_survives_old_reports(void)
     news(&w, 0); /* of the first one's death, late */
     send_hello(&w, 0, 1, first, w.fab[0]->incarnation);
     CU_ASSERT_TRUE(peer->open && peer->incarnation == second);
-    CU_ASSERT_EQUAL(w.fab[0]->counts.stranger, 2);
+    CU_ASSERT_EQUAL(w.fab[0]->counts.wrong_incarnation, 2);
     peers_inject(&w, 1, 0, 6, &(uint32_t){8}, 4);
     CU_ASSERT_TRUE(fake_finish(w.fake, &req, 1));
     CU_ASSERT_EQUAL(got, 8);
@@ -818,7 +818,7 @@ static void receive__counts_garbage_and_incarnations(void)
         fabemu_progress(w.fab[1]);
     }
     CU_ASSERT_TRUE(w.fab[0]->counts.malformed > 1000);
-    CU_ASSERT_TRUE(w.fab[0]->counts.stranger > 100);
+    CU_ASSERT_TRUE(w.fab[0]->counts.wrong_incarnation > 100);
     CU_ASSERT_TRUE(w.fab[0]->counts.stale > 10);
     for (unsigned i = 0; i < 8; i++)
         fabemu_cancel(w.queue[0], &recv[i]);

@@ -35,7 +35,7 @@ static struct emu_pending scan(struct peers *w, uint32_t node, uint64_t now_ns)
     struct emu_pending ret;
 
     nic_lock(w->fab[node]);
-    nic_pending_show(w->fab[node], now_ns);
+    nic_pending_publish(w->fab[node], now_ns);
     nic_unlock(w->fab[node]);
     CU_ASSERT_TRUE_FATAL(
         emu_pending_read(&ret, &w->fab[node]->hostif.shared->pending, NODES, now_ns));

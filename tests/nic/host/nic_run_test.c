@@ -127,7 +127,7 @@ static void run__of_another_incarnation_is_dropped(void)
         piece(1, seq, EMU_PAYLOAD_BYTES, seq != 3);
     fabemu_progress(w.fab[0]);
     CU_ASSERT_EQUAL(nic_op_of(&receives)->moved, NIC_DATA_BYTES);
-    CU_ASSERT_EQUAL(w.fab[0]->counts.stranger, 2);
+    CU_ASSERT_EQUAL(w.fab[0]->counts.wrong_incarnation, 2);
     CU_ASSERT_TRUE(untouched(2 * NIC_DATA_BYTES, NIC_DATA_BYTES));
     CU_ASSERT_TRUE(untouched(4 * NIC_DATA_BYTES, NIC_DATA_BYTES));
     peers_close(&w);

@@ -895,9 +895,9 @@ static void idle__sleeps_late_when_yields_reach_the_fabric(void)
     struct peers w;
 
     peers_open(&w, 1, false);
-    CU_ASSERT_TRUE(slept_in_waits(w.fab[0], NIC_NAP_PATIENCE) < 50);
-    w.fab[0]->apart = true;
-    CU_ASSERT_TRUE(slept_in_waits(w.fab[0], NIC_NAP_PATIENCE) > 400);
+    CU_ASSERT_TRUE(slept_in_waits(w.fab[0], NIC_NAP_MISSES) < 50);
+    w.fab[0]->other_session = true;
+    CU_ASSERT_TRUE(slept_in_waits(w.fab[0], NIC_NAP_MISSES) > 400);
     peers_close(&w);
 }
 

@@ -29,14 +29,14 @@ static const struct ofi_fixture_config all_counters = {.caps = CAPS,
                                                        .all_counters = true};
 
 /* The fixture, memory of b that a may access, and values of a. */
-struct world {
+struct setup {
     struct ofi_fixture f;
     struct fid_mr *mr;
     uint64_t key;
     uint64_t memory[WORDS], value[WORDS];
 };
 
-static void world_open(struct world *w, const struct ofi_fixture_config *config)
+static void setup_open(struct setup *w, const struct ofi_fixture_config *config)
 {
     memset(w, 0, sizeof *w);
     w->f = ofi_fixture_open_with(config);
@@ -44,7 +44,7 @@ static void world_open(struct world *w, const struct ofi_fixture_config *config)
     w->key = fi_mr_key(w->mr);
 }
 
-static void world_close(struct world *w)
+static void setup_close(struct setup *w)
 {
     CU_ASSERT_EQUAL(fi_close(&w->mr->fid), 0);
     ofi_fixture_close(&w->f);
@@ -59,7 +59,7 @@ static struct fid_cntr *counter_open_in(struct fid_domain *domain)
     return cntr;
 }
 
-static struct fid_cntr *counter_open(struct world *w)
+static struct fid_cntr *counter_open(struct setup *w)
 {
     return counter_open_in(w->f.domain);
 }
@@ -86,7 +86,7 @@ static void counter_is(struct fid_cntr *cntr, uint64_t count, uint64_t errors)
 }
 
 /* Let pending segments arrive. */
-static void step(struct world *w)
+static void step(struct setup *w)
 {
     for (unsigned i = 0; i < 300; i++)
         fi_cq_read(w->f.a.cq, NULL, 0);
@@ -104,9 +104,9 @@ static struct fi_triggered_context when(struct fid_cntr *cntr, uint64_t threshol
 
 static void cntr__can_be_set_and_waited_for(void)
 {
-    struct world w;
+    struct setup w;
 
-    world_open(&w, &all_counters);
+    setup_open(&w, &all_counters);
     struct fid_cntr *cntr = counter_open(&w);
 
     CU_ASSERT_EQUAL(fi_cntr_wait(cntr, 1, 0), -FI_ETIMEDOUT);
@@ -121,16 +121,16 @@ static void cntr__can_be_set_and_waited_for(void)
     CU_ASSERT_EQUAL(fi_cntr_add(cntr, UINT64_MAX), 0);        /* wraps around */
     counter_is(cntr, 1, 1);
     counter_close(cntr);
-    world_close(&w);
+    setup_close(&w);
 }
 
-static void write_words(struct world *w, size_t words)
+static void write_words(struct setup *w, size_t words)
 {
     CU_ASSERT_EQUAL(fi_write(w->f.a.ep, w->value, words * 8, NULL, w->f.b.addr, 0, w->key, NULL),
                     0);
 }
 
-static void add_word(struct world *w, bool fetch)
+static void add_word(struct setup *w, bool fetch)
 {
     static uint64_t old;
 
@@ -144,9 +144,9 @@ static void add_word(struct world *w, bool fetch)
 /* fi_endpoint(3): fetching atomics count as reads, others as writes, at both sides. */
 static void endpoint__counts_its_operations_and_those_of_peers(void)
 {
-    struct world w;
+    struct setup w;
 
-    world_open(&w, &all_counters);
+    setup_open(&w, &all_counters);
     struct fid_cntr **a = w.f.a.count, **b = w.f.b.count;
     struct fi_rma_iov two[] = {{.addr = 0, .len = 8, .key = w.key},
                                {.addr = 64, .len = 8, .key = w.key}};
@@ -177,7 +177,7 @@ static void endpoint__counts_its_operations_and_those_of_peers(void)
     step(&w);
     counter_is(b[OFI_FIXTURE_PEERS_WROTE], 7, 0);
     counter_is(a[OFI_FIXTURE_PEERS_WROTE], 0, 0); /* the other endpoint of the same process */
-    world_close(&w);
+    setup_close(&w);
 }
 
 static void endpoint__refuses_counters_it_cannot_bind(void)
@@ -204,9 +204,9 @@ static void endpoint__refuses_counters_it_cannot_bind(void)
 
 static void region__counts_what_peers_do(void)
 {
-    struct world w;
+    struct setup w;
 
-    world_open(&w, &all_counters);
+    setup_open(&w, &all_counters);
     struct fid_cntr *reads = counter_open(&w), *writes = counter_open(&w);
 
     CU_ASSERT_EQUAL(fi_mr_bind(w.mr, &reads->fid, 0), -FI_EBADFLAGS);
@@ -227,10 +227,10 @@ static void region__counts_what_peers_do(void)
     counter_close(reads);
     counter_close(writes);
     w.mr = ofi_fixture_window(&w.f, w.memory, sizeof w.memory);
-    world_close(&w);
+    setup_close(&w);
 }
 
-static struct fid_mr *region_with_event(struct world *w)
+static struct fid_mr *region_with_event(struct setup *w)
 {
     struct fid_mr *mr = NULL;
 
@@ -245,10 +245,10 @@ static struct fid_mr *region_with_event(struct world *w)
 static void region__is_disabled_until_enabled(void)
 {
     struct ofi_fixture_config config = all_counters;
-    struct world w;
+    struct setup w;
 
     config.mr_mode = FI_MR_RMA_EVENT | FI_MR_PROV_KEY;
-    world_open(&w, &config);
+    setup_open(&w, &config);
     struct fid_cntr *writes = counter_open(&w);
     struct fid_mr *mr = region_with_event(&w);
 
@@ -268,15 +268,15 @@ static void region__is_disabled_until_enabled(void)
     CU_ASSERT_EQUAL(fi_mr_bind(mr, &writes->fid, FI_REMOTE_WRITE), 0);
     CU_ASSERT_EQUAL(fi_close(&mr->fid), 0);
     counter_close(writes);
-    world_close(&w);
+    setup_close(&w);
 }
 
 /* Nobody reads the counter while the adapter counts, so the descriptor must wake a sleeper. */
 static void fd__wakes_for_what_peers_write(void)
 {
-    struct world w;
+    struct setup w;
 
-    world_open(&w, &all_counters);
+    setup_open(&w, &all_counters);
     struct fid *fid = &w.f.b.count[OFI_FIXTURE_PEERS_WROTE]->fid;
     struct pollfd pollfd = {.events = POLLIN};
 
@@ -287,17 +287,17 @@ static void fd__wakes_for_what_peers_write(void)
         CU_ASSERT_EQUAL(poll(&pollfd, 1, PATIENCE_MS), 1);
         counter_is(w.f.b.count[OFI_FIXTURE_PEERS_WROTE], i, 0);
     }
-    world_close(&w);
+    setup_close(&w);
 }
 
 /* A region is closed while long writes to it are in flight. Each ends, and counts or fails. */
 static void region__may_close_while_peers_write(void)
 {
     enum { BYTES = 1 << 20 };
-    struct world w;
+    struct setup w;
     char *to = calloc(1, BYTES), *from = calloc(1, BYTES);
 
-    world_open(&w, &all_counters);
+    setup_open(&w, &all_counters);
     struct fid_cntr *writes = counter_open(&w), *written = w.f.a.count[OFI_FIXTURE_WRITTEN];
 
     for (uint64_t i = 1; i <= 50; i++) {
@@ -315,7 +315,7 @@ static void region__may_close_while_peers_write(void)
     }
     CU_ASSERT_EQUAL(fi_cntr_read(writes), fi_cntr_read(written));
     counter_close(writes);
-    world_close(&w);
+    setup_close(&w);
     free(to);
     free(from);
 }
@@ -327,10 +327,10 @@ static void trigger__starts_sends_in_order(void)
 {
     static const uint64_t thresholds[] = {3, 1, 2, 1, 9};
     struct fi_triggered_context context[5];
-    struct world w;
+    struct setup w;
     uint64_t got[4] = {0};
 
-    world_open(&w, &all_counters);
+    setup_open(&w, &all_counters);
     struct fid_cntr *cntr = counter_open(&w);
 
     for (unsigned i = 0; i < 4; i++)
@@ -359,7 +359,7 @@ static void trigger__starts_sends_in_order(void)
     CU_ASSERT_EQUAL(ofi_fixture_error(&w.f.a).err, FI_ECANCELED);
     CU_ASSERT_EQUAL(fi_cancel(&w.f.a.ep->fid, &context[4]), -FI_ENOENT);
     counter_close(cntr);
-    world_close(&w);
+    setup_close(&w);
 }
 
 /*
@@ -371,9 +371,9 @@ static void trigger__starts_receives_in_order(void)
     struct fi_triggered_context context[4];
     uint64_t got[4] = {0};
     struct fi_cq_tagged_entry entry;
-    struct world w;
+    struct setup w;
 
-    world_open(&w, &all_counters);
+    setup_open(&w, &all_counters);
     struct fid_cntr *cntr = counter_open(&w);
 
     for (unsigned i = 0; i < 4; i++) {
@@ -410,10 +410,10 @@ static void trigger__starts_receives_in_order(void)
     CU_ASSERT(ofi_fixture_endpoint_close(&w.f.b));
     counter_close(cntr);
     CU_ASSERT(ofi_fixture_endpoint_open(&w.f, &w.f.b, &all_counters));
-    world_close(&w);
+    setup_close(&w);
 }
 
-static ssize_t triggered_rma(struct world *w, bool read, struct fi_triggered_context *context,
+static ssize_t triggered_rma(struct setup *w, bool read, struct fi_triggered_context *context,
                              size_t pieces)
 {
     struct fi_rma_iov remote[] = {{.addr = 0, .len = 8, .key = w->key},
@@ -430,7 +430,7 @@ static ssize_t triggered_rma(struct world *w, bool read, struct fi_triggered_con
                 : fi_writemsg(w->f.a.ep, &msg, FI_TRIGGER);
 }
 
-static ssize_t triggered_add(struct world *w, struct fi_triggered_context *context, uint64_t flags)
+static ssize_t triggered_add(struct setup *w, struct fi_triggered_context *context, uint64_t flags)
 {
     struct fi_ioc ioc = {.addr = &w->value[8], .count = 1};
     struct fi_rma_ioc remote = {.count = 1, .key = w->key};
@@ -450,9 +450,9 @@ static ssize_t triggered_add(struct world *w, struct fi_triggered_context *conte
 static void trigger__runs_a_chain_in_the_adapter(void)
 {
     struct fi_triggered_context context[3];
-    struct world w;
+    struct setup w;
 
-    world_open(&w, &all_counters);
+    setup_open(&w, &all_counters);
     struct fid_cntr *go = counter_open(&w), *written = w.f.a.count[OFI_FIXTURE_WRITTEN];
 
     w.memory[0] = 100;
@@ -479,15 +479,15 @@ static void trigger__runs_a_chain_in_the_adapter(void)
     counter_is(written, 4, 0);
     CU_ASSERT_EQUAL(w.memory[0], 23);
     counter_close(go);
-    world_close(&w);
+    setup_close(&w);
 }
 
 /* An array in two pieces that are too large for one segment. */
 static void trigger__reads_arrays_of_operands_when_it_starts(void)
 {
-    struct world w;
+    struct setup w;
 
-    world_open(&w, &all_counters);
+    setup_open(&w, &all_counters);
     struct fid_cntr *go = counter_open(&w);
     struct fi_triggered_context context = when(go, 1);
     struct fi_ioc ioc[2] = {{.addr = &w.value[10], .count = 40}, {.addr = w.value, .count = 3}};
@@ -509,15 +509,15 @@ static void trigger__reads_arrays_of_operands_when_it_starts(void)
     for (unsigned i = 0; i < 43; i++)
         CU_ASSERT_EQUAL(w.memory[i], i < 40 ? i + 11 : i - 39);
     counter_close(go);
-    world_close(&w);
+    setup_close(&w);
 }
 
 /* One piece names no region: the whole fails once, and its other piece is written. */
 static void trigger__reports_a_failed_part_once(void)
 {
-    struct world w;
+    struct setup w;
 
-    world_open(&w, &all_counters);
+    setup_open(&w, &all_counters);
     struct fid_cntr *go = counter_open(&w);
     struct fi_triggered_context context = when(go, 1);
     struct fi_rma_iov remote[] = {{.addr = 0, .len = 8, .key = w.key + 12345},
@@ -546,16 +546,16 @@ static void trigger__reports_a_failed_part_once(void)
     CU_ASSERT_EQUAL(fi_cancel(&w.f.a.ep->fid, &context), 0); /* both pieces */
     CU_ASSERT_EQUAL(ofi_fixture_error(&w.f.a).err, FI_ECANCELED);
     counter_close(go);
-    world_close(&w);
+    setup_close(&w);
 }
 
 static void trigger__refuses_what_it_cannot_trigger(void)
 {
     struct ofi_fixture_config config = all_counters;
     struct fid_domain *other = NULL;
-    struct world w;
+    struct setup w;
 
-    world_open(&w, &all_counters);
+    setup_open(&w, &all_counters);
     CU_ASSERT_EQUAL_FATAL(fi_domain(w.f.fabric, w.f.info, &other, NULL), 0);
     struct fid_cntr *far = counter_open_in(other);
     struct fi_triggered_context wrong = when(far, 1);
@@ -577,22 +577,22 @@ static void trigger__refuses_what_it_cannot_trigger(void)
     CU_ASSERT_EQUAL(fi_recvmsg(w.f.a.ep, &msg, FI_TRIGGER), -FI_EINVAL);
     counter_close(far);
     CU_ASSERT_EQUAL(fi_close(&other->fid), 0);
-    world_close(&w);
+    setup_close(&w);
     config.caps &= ~FI_TRIGGER;
-    world_open(&w, &config);
+    setup_open(&w, &config);
     wrong = when(w.f.a.count[0], 1);
     CU_ASSERT_EQUAL(triggered_add(&w, &wrong, 0), -FI_EBADFLAGS);
-    world_close(&w);
+    setup_close(&w);
 }
 
 /* An alias whose flags include FI_TRIGGER needs no flags argument. */
 static void alias__has_flags_of_its_own(void)
 {
-    struct world w;
+    struct setup w;
     struct fid_ep *alias = NULL;
     uint64_t flags = FI_TRANSMIT;
 
-    world_open(&w, &all_counters);
+    setup_open(&w, &all_counters);
     struct fid_cntr *go = counter_open(&w);
     struct fi_triggered_context context = when(go, 2);
 
@@ -612,15 +612,15 @@ static void alias__has_flags_of_its_own(void)
     CU_ASSERT_EQUAL(fi_close(&w.f.a.ep->fid), -FI_EBUSY);
     CU_ASSERT_EQUAL(fi_close(&alias->fid), 0);
     counter_close(go);
-    world_close(&w);
+    setup_close(&w);
 }
 
 static void endpoint__cancels_what_waits_when_it_closes(void)
 {
-    struct world w;
+    struct setup w;
     struct fi_triggered_context context[100];
 
-    world_open(&w, &all_counters);
+    setup_open(&w, &all_counters);
     struct fid_cntr *go = counter_open(&w);
 
     for (unsigned i = 0; i < 100; i++) {
@@ -633,7 +633,7 @@ static void endpoint__cancels_what_waits_when_it_closes(void)
     CU_ASSERT_EQUAL(w.memory[0], 0);
     counter_close(go);
     CU_ASSERT(ofi_fixture_endpoint_open(&w.f, &w.f.a, &all_counters));
-    world_close(&w);
+    setup_close(&w);
 }
 
 /* --- deferred work ------------------------------------------------------------------ */
@@ -653,12 +653,12 @@ struct request {
     struct fi_rma_ioc remote_ioc;
 };
 
-static int control(struct world *w, int command, void *arg)
+static int control(struct setup *w, int command, void *arg)
 {
     return fi_control(&w->f.domain->fid, command, arg);
 }
 
-static int queue_when(struct world *w, struct request *r, struct fid_cntr *trigger,
+static int queue_when(struct setup *w, struct request *r, struct fid_cntr *trigger,
                       uint64_t threshold, struct fid_cntr *completion)
 {
     r->work.triggering_cntr = trigger;
@@ -667,7 +667,7 @@ static int queue_when(struct world *w, struct request *r, struct fid_cntr *trigg
     return control(w, FI_QUEUE_WORK, &r->work);
 }
 
-static void to_write(struct world *w, struct request *r, uint64_t *value, size_t word)
+static void to_write(struct setup *w, struct request *r, uint64_t *value, size_t word)
 {
     *r = (struct request){.work = {.op_type = FI_OP_WRITE, .op.rma = &r->op.rma}};
     r->iov = (struct iovec){.iov_base = value, .iov_len = 8};
@@ -680,7 +680,7 @@ static void to_write(struct world *w, struct request *r, uint64_t *value, size_t
                                            .rma_iov_count = 1}};
 }
 
-static void to_send(struct world *w, struct request *r, uint64_t *value, void *context)
+static void to_send(struct setup *w, struct request *r, uint64_t *value, void *context)
 {
     *r = (struct request){.work = {.op_type = FI_OP_SEND, .op.msg = &r->op.msg}};
     r->iov = (struct iovec){.iov_base = value, .iov_len = 8};
@@ -690,7 +690,7 @@ static void to_send(struct world *w, struct request *r, uint64_t *value, void *c
         .flags = FI_COMPLETION};
 }
 
-static void to_fetch_add(struct world *w, struct request *r, uint64_t *value, uint64_t *result)
+static void to_fetch_add(struct setup *w, struct request *r, uint64_t *value, uint64_t *result)
 {
     *r = (struct request){.work = {.op_type = FI_OP_FETCH_ATOMIC, .op.fetch_atomic = &r->op.fetch}};
     r->ioc = (struct fi_ioc){.addr = value, .count = 1};
@@ -717,12 +717,12 @@ static void to_change(struct request *r, enum fi_op_type type, struct fid_cntr *
 /* Only the completion counters count, and only what requests FI_COMPLETION has an entry. */
 static void work__runs_a_chain_of_all_kinds(void)
 {
-    struct world w;
+    struct setup w;
     struct request r[5];
     struct fid_cntr *c[5];
     uint64_t got = 0, old = 0;
 
-    world_open(&w, &all_counters);
+    setup_open(&w, &all_counters);
     for (unsigned i = 0; i < 5; i++)
         c[i] = counter_open(&w);
     CU_ASSERT_EQUAL(fi_recv(w.f.b.ep, &got, 8, NULL, FI_ADDR_UNSPEC, NULL), 0);
@@ -747,18 +747,18 @@ static void work__runs_a_chain_of_all_kinds(void)
         counter_is(w.f.a.count[i], 0, 0);
     for (unsigned i = 0; i < 5; i++)
         counter_close(c[i]);
-    world_close(&w);
+    setup_close(&w);
 }
 
 /* fi_trigger(3): the threshold is compared with the sum of the success and the error values. */
 /* When a message arrives, the adapter itself answers it, without a thread of the program. */
 static void work__receives_and_answers(void)
 {
-    struct world w;
+    struct setup w;
     struct request r[2];
     uint64_t got = 0, back = 0;
 
-    world_open(&w, &all_counters);
+    setup_open(&w, &all_counters);
     struct fid_cntr *go = counter_open(&w), *arrived = counter_open(&w);
 
     to_send(&w, &r[0], &got, NULL);
@@ -790,15 +790,15 @@ static void work__receives_and_answers(void)
     counter_is(arrived, 1, 0);
     counter_close(go);
     counter_close(arrived);
-    world_close(&w);
+    setup_close(&w);
 }
 
 static void work__starts_after_failures_too(void)
 {
-    struct world w;
+    struct setup w;
     struct request r[2];
 
-    world_open(&w, &all_counters);
+    setup_open(&w, &all_counters);
     struct fid_cntr *go = counter_open(&w), *ended = counter_open(&w), *last = counter_open(&w);
 
     to_write(&w, &r[0], &w.value[0], WORDS); /* outside the region */
@@ -812,16 +812,16 @@ static void work__starts_after_failures_too(void)
     counter_close(go);
     counter_close(ended);
     counter_close(last);
-    world_close(&w);
+    setup_close(&w);
 }
 
 /* Cancelled work does nothing, counts nowhere, and starts no other work. */
 static void work__can_be_cancelled_and_flushed(void)
 {
-    struct world w;
+    struct setup w;
     struct request r[4];
 
-    world_open(&w, &all_counters);
+    setup_open(&w, &all_counters);
     struct fid_cntr *go = counter_open(&w), *next = counter_open(&w), *other = counter_open(&w);
     struct fi_deferred_work waits_for = {.triggering_cntr = go};
 
@@ -853,21 +853,21 @@ static void work__can_be_cancelled_and_flushed(void)
     counter_close(go);
     counter_close(next);
     counter_close(other);
-    world_close(&w);
+    setup_close(&w);
 }
 
 static void work__refuses_what_it_cannot_do(void)
 {
     struct ofi_fixture_config config = all_counters;
-    struct world w;
+    struct setup w;
     struct request r;
 
     config.caps &= ~FI_TRIGGER;
-    world_open(&w, &config);
+    setup_open(&w, &config);
     to_write(&w, &r, w.value, 0);
     CU_ASSERT_EQUAL(queue_when(&w, &r, w.f.a.count[0], 1, NULL), -FI_EINVAL);
-    world_close(&w);
-    world_open(&w, &all_counters);
+    setup_close(&w);
+    setup_open(&w, &all_counters);
     struct fid_cntr *go = counter_open(&w);
 
     CU_ASSERT_EQUAL(control(&w, FI_QUEUE_WORK, NULL), -FI_EINVAL);
@@ -886,16 +886,16 @@ static void work__refuses_what_it_cannot_do(void)
     to_change(&r, FI_OP_CNTR_ADD, NULL, 1);
     CU_ASSERT_EQUAL(queue_when(&w, &r, go, 1, NULL), -FI_EINVAL);
     counter_close(go); /* nothing refers to it */
-    world_close(&w);
+    setup_close(&w);
 }
 
 static void work__may_be_plenty(void)
 {
     enum { MANY = 20000 };
-    struct world w;
+    struct setup w;
     struct request *r = calloc(MANY, sizeof *r);
 
-    world_open(&w, &all_counters);
+    setup_open(&w, &all_counters);
     struct fid_cntr *go = counter_open(&w), *written = counter_open(&w);
 
     for (unsigned i = 0; i < MANY; i++) {
@@ -914,7 +914,7 @@ static void work__may_be_plenty(void)
     counter_is(written, MANY / 4, 0);
     counter_close(go);
     counter_close(written);
-    world_close(&w);
+    setup_close(&w);
     free(r);
 }
 
@@ -923,7 +923,7 @@ static void work__may_be_plenty(void)
 enum { THREADS = 4, ROUNDS = 300 };
 
 struct worker {
-    struct world *w;
+    struct setup *w;
     struct fid_cntr *go, *count;
     unsigned number;
     uint64_t completions; /* expected */
@@ -933,7 +933,7 @@ struct worker {
 static void *worker_run(void *arg)
 {
     struct worker *self = arg;
-    struct world *w = self->w;
+    struct setup *w = self->w;
     struct request r[2];
     uint64_t value = self->number;
 
@@ -960,11 +960,11 @@ static void work__may_be_used_by_many_threads(void)
 {
     struct worker worker[THREADS];
     pthread_t thread[THREADS];
-    struct world w;
+    struct setup w;
 
     if (ofi_fixture_is_serial())
         return;
-    world_open(&w, &all_counters);
+    setup_open(&w, &all_counters);
     for (unsigned i = 0; i < THREADS; i++) {
         worker[i] = (struct worker){.w = &w,
                                     .go = counter_open(&w),
@@ -980,7 +980,7 @@ static void work__may_be_used_by_many_threads(void)
         counter_close(worker[i].go);
         counter_close(worker[i].count);
     }
-    world_close(&w);
+    setup_close(&w);
 }
 
 int main(void)

@@ -31,14 +31,14 @@
 static const struct ofi_fixture_config everything = {.caps = CAPS, .format = FI_CQ_FORMAT_TAGGED};
 
 /* The fixture, and memory of b that a may access. */
-struct world {
+struct setup {
     struct ofi_fixture f;
     struct fid_mr *mr;
     uint64_t key;
     uint64_t memory[WORDS];
 };
 
-static void world_open(struct world *w)
+static void setup_open(struct setup *w)
 {
     memset(w, 0, sizeof *w);
     w->f = ofi_fixture_open_with(&everything);
@@ -46,13 +46,13 @@ static void world_open(struct world *w)
     w->key = fi_mr_key(w->mr);
 }
 
-static void world_close(struct world *w)
+static void setup_close(struct setup *w)
 {
     CU_ASSERT_EQUAL(fi_close(&w->mr->fid), 0);
     ofi_fixture_close(&w->f);
 }
 
-static void step(struct world *w, unsigned steps)
+static void step(struct setup *w, unsigned steps)
 {
     for (unsigned i = 0; i < steps; i++)
         fi_cq_read(w->f.a.cq, NULL, 0);
@@ -69,7 +69,7 @@ static void step(struct world *w, unsigned steps)
     } while (0)
 
 /* Send @bytes tagged bytes of the sequence @tag from a to b, and check that they arrive. */
-static void works(struct world *w, uint64_t tag, size_t bytes)
+static void works(struct setup *w, uint64_t tag, size_t bytes)
 {
     unsigned char *out = malloc(bytes + 1), *in = calloc(1, bytes + 1);
     struct fi_cq_tagged_entry entry;
@@ -129,9 +129,9 @@ static void bind__refuses_objects_that_do_not_fit(void)
     struct fid_domain *other = NULL;
     struct fid_ep *ep = NULL;
     struct fid_av *far_av = NULL;
-    struct world w;
+    struct setup w;
 
-    world_open(&w);
+    setup_open(&w);
     CU_ASSERT_EQUAL_FATAL(fi_domain(w.f.fabric, w.f.info, &other, NULL), 0);
     CU_ASSERT_EQUAL_FATAL(fi_endpoint(w.f.domain, w.f.info, &ep, NULL), 0);
     CU_ASSERT_EQUAL_FATAL(fi_av_open(other, &av_attr, &far_av, NULL), 0);
@@ -166,7 +166,7 @@ static void bind__refuses_objects_that_do_not_fit(void)
     closes(&far_cntr->fid);
     closes(&other->fid);
     works(&w, 1, 100);
-    world_close(&w);
+    setup_close(&w);
 }
 
 static void sets__refuse_objects_that_do_not_fit(void)
@@ -178,9 +178,9 @@ static void sets__refuse_objects_that_do_not_fit(void)
     struct fid_poll *poll = NULL;
     struct fid_cq *cq = NULL;
     void *context;
-    struct world w;
+    struct setup w;
 
-    world_open(&w);
+    setup_open(&w);
     CU_ASSERT_EQUAL_FATAL(fi_wait_open(w.f.fabric, &wait_attr, &wait), 0);
     CU_ASSERT_EQUAL_FATAL(fi_poll_open(w.f.domain, &poll_attr, &poll), 0);
     CU_ASSERT_EQUAL(fi_cq_open(w.f.domain, &cq_attr, &cq, NULL), -FI_EINVAL);
@@ -205,7 +205,7 @@ static void sets__refuse_objects_that_do_not_fit(void)
     CU_ASSERT_EQUAL_FATAL(fi_poll_open(w.f.domain, &poll_attr, &poll), 0);
     CU_ASSERT_EQUAL(fi_poll(poll, &context, 1), 0);
     closes(&poll->fid);
-    world_close(&w);
+    setup_close(&w);
 }
 
 /* No object can be closed while another one uses it, and each can be closed after that. */
@@ -214,9 +214,9 @@ static void close__refuses_objects_in_use(void)
     struct fid_ep *alias = NULL;
     struct fid_av *av = NULL;
     struct fi_av_attr av_attr = {.type = FI_AV_TABLE, .flags = FI_EVENT};
-    struct world w;
+    struct setup w;
 
-    world_open(&w);
+    setup_open(&w);
     struct fid_cntr *cntr = counter_open(w.f.domain), *trigger = counter_open(w.f.domain);
     struct fid_eq *eq = events_open(w.f.fabric);
 
@@ -249,9 +249,9 @@ static void close__refuses_objects_in_use(void)
 
 static void work__refuses_requests_without_arguments(void)
 {
-    struct world w;
+    struct setup w;
 
-    world_open(&w);
+    setup_open(&w);
     struct fid_cntr *cntr = counter_open(w.f.domain);
     struct fi_deferred_work work = {.triggering_cntr = cntr};
 
@@ -262,7 +262,7 @@ static void work__refuses_requests_without_arguments(void)
         CU_ASSERT(err == -FI_EINVAL || err == -FI_ENOSYS);
     }
     closes(&cntr->fid);
-    world_close(&w);
+    setup_close(&w);
 }
 
 /* --- combinations of flags ---------------------------------------------------------- */
@@ -283,7 +283,7 @@ static const uint64_t strange_flags[] = {
 
 /* One call with one combination of flags. */
 struct attempt {
-    struct world *w;
+    struct setup *w;
     enum call call;
     uint64_t flags;
     struct fi_triggered_context context;
@@ -432,7 +432,7 @@ static void attempt_completes(struct attempt *t)
         CU_ASSERT(entry.flags & FI_REMOTE_CQ_DATA && entry.data == 77);
 }
 
-static void attempt(struct world *w, struct fid_cntr *trigger, enum call call, uint64_t flags)
+static void attempt(struct setup *w, struct fid_cntr *trigger, enum call call, uint64_t flags)
 {
     struct attempt t = {.w = w,
                         .call = call,
@@ -461,9 +461,9 @@ static uint64_t combination(const uint64_t *flags, size_t count, uint64_t number
 static void flags__of_sending_calls_are_refused_or_obeyed(void)
 {
     uint64_t state = test_seed(), all = UINT64_C(1) << LENGTH(sending_flags);
-    struct world w;
+    struct setup w;
 
-    world_open(&w);
+    setup_open(&w);
     struct fid_cntr *trigger = counter_open(w.f.domain);
 
     CU_ASSERT_EQUAL(fi_cntr_add(trigger, 1), 0);
@@ -477,7 +477,7 @@ static void flags__of_sending_calls_are_refused_or_obeyed(void)
     }
     CU_ASSERT(ofi_fixture_quiet(&w.f.a) && ofi_fixture_quiet(&w.f.b));
     closes(&trigger->fid);
-    world_close(&w);
+    setup_close(&w);
 }
 
 /* What fi_trecvmsg() or fi_recvmsg() must do with these flags while a message waits. */
@@ -497,7 +497,7 @@ static enum answer answer_of(bool tagged, uint64_t flags)
 }
 
 /* Wait until a message with tag 5 has arrived, so that a peek finds it. */
-static void await_message(struct world *w)
+static void await_message(struct setup *w)
 {
     struct fi_msg_tagged peek = {.addr = FI_ADDR_UNSPEC, .tag = 5};
     struct fi_cq_tagged_entry entry;
@@ -513,7 +513,7 @@ static void await_message(struct world *w)
     CU_ASSERT_EQUAL_FATAL(got, 1);
 }
 
-static ssize_t receive(struct world *w, bool tagged, void *buf, size_t bytes, uint64_t flags)
+static ssize_t receive(struct setup *w, bool tagged, void *buf, size_t bytes, uint64_t flags)
 {
     struct iovec iov = {buf, bytes};
     struct fi_msg msg = {.msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .context = buf};
@@ -524,7 +524,7 @@ static ssize_t receive(struct world *w, bool tagged, void *buf, size_t bytes, ui
 }
 
 /* The message that the call left must still be there. */
-static void receive_rest(struct world *w, bool tagged, uint64_t key)
+static void receive_rest(struct setup *w, bool tagged, uint64_t key)
 {
     unsigned char in[100] = {0};
 
@@ -533,7 +533,7 @@ static void receive_rest(struct world *w, bool tagged, uint64_t key)
     CU_ASSERT(bytes_filled(in, sizeof in, key));
 }
 
-static void attempt_receive(struct world *w, bool tagged, uint64_t flags)
+static void attempt_receive(struct setup *w, bool tagged, uint64_t flags)
 {
     enum answer answer = answer_of(tagged, flags);
     unsigned char out[100], in[100] = {0};
@@ -574,9 +574,9 @@ static void attempt_receive(struct world *w, bool tagged, uint64_t flags)
 static void flags__of_receiving_calls_are_refused_or_obeyed(void)
 {
     uint64_t all = UINT64_C(1) << LENGTH(receiving_flags);
-    struct world w;
+    struct setup w;
 
-    world_open(&w);
+    setup_open(&w);
     for (unsigned tagged = 0; tagged < 2; tagged++)
         for (uint64_t n = 0; n < all; n++)
             attempt_receive(&w, tagged, combination(receiving_flags, LENGTH(receiving_flags), n));
@@ -585,7 +585,7 @@ static void flags__of_receiving_calls_are_refused_or_obeyed(void)
         for (unsigned tagged = 0; tagged < 2; tagged++)
             CU_ASSERT(is_error_of_flags(receive(&w, tagged, NULL, 0, strange_flags[i])));
     works(&w, 1, 100);
-    world_close(&w);
+    setup_close(&w);
 }
 
 /* --- sizes -------------------------------------------------------------------------- */
@@ -599,10 +599,10 @@ static void pieces__are_counted(void)
     struct fi_ioc ioc[IOV_LIMIT + 1];
     struct fi_rma_iov remote = {0};
     struct fi_msg_rma msg = {.rma_iov = &remote, .rma_iov_count = 1};
-    struct world w;
+    struct setup w;
     ssize_t err;
 
-    world_open(&w);
+    setup_open(&w);
     remote.key = w.key;
     msg.addr = w.f.b.addr;
     for (unsigned i = 0; i <= IOV_LIMIT; i++) {
@@ -650,29 +650,29 @@ static void pieces__are_counted(void)
     msg.rma_iov = &remote;
     remote.len = SIZE_MAX; /* not the size of the local memory */
     CU_ASSERT_EQUAL(fi_writemsg(w.f.a.ep, &msg, 0), -FI_EINVAL);
-    world_close(&w);
+    setup_close(&w);
 }
 
 /* Sizes around every limit of the provider and the adapter. */
 static void messages__of_all_sizes_arrive(void)
 {
     static const size_t limits[] = {1, 8, 192, 208, 240, 256, INJECT, 8192, 16384, 65536, 1u << 20};
-    struct world w;
+    struct setup w;
 
-    world_open(&w);
+    setup_open(&w);
     for (unsigned i = 0; i < LENGTH(limits); i++)
         for (size_t bytes = limits[i] - 1; bytes <= limits[i] + 1; bytes++)
             works(&w, bytes + 10, bytes);
-    world_close(&w);
+    setup_close(&w);
 }
 
 static void inject__takes_its_limit_and_no_more(void)
 {
     static unsigned char out[INJECT + 1], in[INJECT + 1], memory[INJECT + 1];
-    struct world w;
+    struct setup w;
     ssize_t err;
 
-    world_open(&w);
+    setup_open(&w);
     struct fid_mr *mr = ofi_fixture_window(&w.f, memory, sizeof memory);
 
     for (size_t bytes = INJECT - 1; bytes <= INJECT + 1; bytes++) {
@@ -698,7 +698,7 @@ static void inject__takes_its_limit_and_no_more(void)
         CU_ASSERT(bytes_filled(memory, bytes, bytes));
     }
     closes(&mr->fid);
-    world_close(&w);
+    setup_close(&w);
 }
 
 /* Sizes of 4 GiB and more, of memory that exists only in part. */
@@ -710,10 +710,10 @@ static void huge_sizes__are_refused_or_truncated(void)
     struct iovec iov[2] = {{memory, SIZE_MAX}, {memory, 2}};
     unsigned char in[8];
     struct fi_cq_err_entry error;
-    struct world w;
+    struct setup w;
 
     CU_ASSERT_FATAL(memory != MAP_FAILED);
-    world_open(&w);
+    setup_open(&w);
     CU_ASSERT_EQUAL(fi_send(w.f.a.ep, memory, SIZE_MAX, NULL, w.f.b.addr, NULL), -FI_EMSGSIZE);
     CU_ASSERT_EQUAL(fi_send(w.f.a.ep, memory, ((size_t)1 << 39) + 1, NULL, w.f.b.addr, NULL),
                     -FI_EMSGSIZE);
@@ -740,14 +740,14 @@ static void huge_sizes__are_refused_or_truncated(void)
         CU_ASSERT_NOT_EQUAL(ofi_fixture_error(&w.f.a).err, 0);
     }
     works(&w, 1, 100);
-    world_close(&w);
+    setup_close(&w);
     munmap(memory, huge);
 }
 
 /* --- memory that cannot be accessed ------------------------------------------------- */
 
 /* All accesses with this key and offset end with an error, and change nothing. */
-static void cannot_access(struct world *w, uint64_t key, uint64_t offset)
+static void cannot_access(struct setup *w, uint64_t key, uint64_t offset)
 {
     uint64_t value[2] = {1, 1}, was[WORDS];
     unsigned failed = 3;
@@ -768,9 +768,9 @@ static void region__is_protected(void)
 {
     uint64_t state = test_seed();
     struct fid_mr *mr = NULL;
-    struct world w;
+    struct setup w;
 
-    world_open(&w);
+    setup_open(&w);
     for (unsigned i = 0; i < 100; i++)
         cannot_access(&w, w.key ^ UINT64_C(1) << test_draw(&state, 0, 63), 0);
     cannot_access(&w, w.key, sizeof w.memory - 8);
@@ -792,7 +792,7 @@ static void region__is_protected(void)
                           0);
     cannot_access(&w, fi_mr_key(mr), 0);
     closes(&mr->fid);
-    world_close(&w);
+    setup_close(&w);
 }
 
 /* --- closing while operations are in flight ----------------------------------------- */
@@ -819,7 +819,7 @@ static unsigned entries_drop(struct ofi_fixture_endpoint *end)
 }
 
 /* a sends to c, receives from it, reads and writes its memory; then c closes after some steps. */
-static void flight(struct world *w, uint64_t *state, bool mine)
+static void flight(struct setup *w, uint64_t *state, bool mine)
 {
     unsigned char *out = calloc(1, FLIGHT_BYTES), *in = calloc(1, FLIGHT_BYTES);
     unsigned char *window = calloc(1, FLIGHT_BYTES);
@@ -866,22 +866,22 @@ static void flight(struct world *w, uint64_t *state, bool mine)
 static void endpoint__may_close_while_operations_are_in_flight(void)
 {
     uint64_t state = test_seed();
-    struct world w;
+    struct setup w;
 
-    world_open(&w);
+    setup_open(&w);
     for (unsigned i = 0; i < TEST_TRIALS(40); i++)
         flight(&w, &state, i & 1);
     works(&w, 1, FLIGHT_BYTES);
-    world_close(&w);
+    setup_close(&w);
 }
 
 /* Messages to endpoints that have closed do not stop those to others. */
 static void endpoint__closed_does_not_stop_others(void)
 {
-    struct world w;
+    struct setup w;
     ssize_t err;
 
-    world_open(&w);
+    setup_open(&w);
     for (unsigned i = 0; i < 60; i++) {
         struct ofi_fixture_endpoint c = {0};
 
@@ -894,7 +894,7 @@ static void endpoint__closed_does_not_stop_others(void)
         CU_ASSERT_EQUAL(fi_av_remove(w.f.av, &c.addr, 1, 0), 0);
     }
     works(&w, 1, 100);
-    world_close(&w);
+    setup_close(&w);
 }
 
 /* The sender of a message that must be delivered gets an error if the receiver closes. */
@@ -902,9 +902,9 @@ static void closing__fails_messages_that_nobody_received(void)
 {
     static const uint64_t flags[] = {FI_DELIVERY_COMPLETE, FI_TRANSMIT_COMPLETE, FI_MATCH_COMPLETE};
     static unsigned char out[FLIGHT_BYTES];
-    struct world w;
+    struct setup w;
 
-    world_open(&w);
+    setup_open(&w);
     for (unsigned i = 0; i < LENGTH(flags); i++)
         for (unsigned late = 0; late < 2; late++)
             for (size_t bytes = 8; bytes <= sizeof out; bytes = bytes * 33 + 1) {
@@ -928,7 +928,7 @@ static void closing__fails_messages_that_nobody_received(void)
                 entries_drop(&w.f.a);
                 CU_ASSERT_EQUAL(fi_av_remove(w.f.av, &c.addr, 1, 0), 0);
             }
-    world_close(&w);
+    setup_close(&w);
 }
 
 /* After a region has closed, no byte of its memory changes. */
@@ -936,9 +936,9 @@ static void region__closed_is_not_written(void)
 {
     static unsigned char out[FLIGHT_BYTES], window[FLIGHT_BYTES];
     uint64_t state = test_seed();
-    struct world w;
+    struct setup w;
 
-    world_open(&w);
+    setup_open(&w);
     memset(out, 0x11, sizeof out);
     for (unsigned i = 0; i < 30; i++) {
         struct fid_mr *mr = ofi_fixture_window(&w.f, window, sizeof window);
@@ -955,7 +955,7 @@ static void region__closed_is_not_written(void)
         for (size_t j = 0; j < sizeof window; j++)
             CU_ASSERT_FATAL(window[j] == 0xaa);
     }
-    world_close(&w);
+    setup_close(&w);
 }
 
 /* --- many operations ---------------------------------------------------------------- */
@@ -971,10 +971,10 @@ static void cancel__loses_no_message(void)
     unsigned cancelled = 0, received = 0, sent = 0, left = MANY;
     struct fi_cq_err_entry error;
     struct fi_cq_tagged_entry entry;
-    struct world w;
+    struct setup w;
     ssize_t got;
 
-    world_open(&w);
+    setup_open(&w);
     memset(ended, 0, sizeof ended);
     memset(arrived, 0, sizeof arrived);
     for (uint32_t i = 0; i < MANY; i++)
@@ -1012,7 +1012,7 @@ static void cancel__loses_no_message(void)
         CU_ASSERT_EQUAL(in[0], received);
     }
     CU_ASSERT_EQUAL(fi_cancel(&w.f.b.ep->fid, &w), -FI_ENOENT);
-    world_close(&w);
+    setup_close(&w);
 }
 
 /* Nobody reads the queues, whose requested size is one, until everything has happened. */
@@ -1020,10 +1020,10 @@ static void cq__cannot_overrun(void)
 {
     static uint32_t in[MANY], out[MANY];
     struct fi_cq_tagged_entry entry;
-    struct world w;
+    struct setup w;
     ssize_t err;
 
-    world_open(&w);
+    setup_open(&w);
     for (uint32_t i = 0; i < MANY; i++) {
         out[i] = i;
         CU_ASSERT_EQUAL_FATAL(fi_trecv(w.f.b.ep, &in[i], 4, NULL, FI_ADDR_UNSPEC, 1, 0, &in[i]), 0);
@@ -1036,14 +1036,14 @@ static void cq__cannot_overrun(void)
         CU_ASSERT_FATAL(entry.op_context == &in[i] && in[i] == i);
         CU_ASSERT_FATAL(ofi_fixture_entry(&w.f.a).op_context == &out[i]);
     }
-    world_close(&w);
+    setup_close(&w);
 }
 
 static void cntr__wraps(void)
 {
-    struct world w;
+    struct setup w;
 
-    world_open(&w);
+    setup_open(&w);
     struct fid_cntr *cntr = counter_open(w.f.domain);
 
     CU_ASSERT_EQUAL(fi_cntr_set(cntr, UINT64_MAX), 0);
@@ -1068,7 +1068,7 @@ static void cntr__wraps(void)
         ;
     CU_ASSERT_EQUAL(fi_cntr_read(cntr), 0);
     closes(&cntr->fid);
-    world_close(&w);
+    setup_close(&w);
 }
 
 /* Waiting calls with a time limit of 0 make progress, so a program may poll with them alone. */
@@ -1401,9 +1401,9 @@ static void connection__may_close_while_a_thread_reads_its_events(void)
 static void objects__may_be_opened_very_often(void)
 {
     struct fi_av_attr attr = {.type = FI_AV_TABLE};
-    struct world w;
+    struct setup w;
 
-    world_open(&w);
+    setup_open(&w);
     for (unsigned i = 0; i < TEST_TRIALS(OBJECTS); i++) {
         struct fid_ep *ep = NULL;
         struct fid_av *av = NULL;
@@ -1420,7 +1420,7 @@ static void objects__may_be_opened_very_often(void)
         closes(&av->fid);
     }
     works(&w, 1, 100);
-    world_close(&w);
+    setup_close(&w);
 }
 
 /* Open endpoints until no queue numbers are left, close them, and open one more. */
@@ -1428,10 +1428,10 @@ static void endpoint__is_refused_without_a_free_queue(void)
 {
     static struct fid_ep *ep[40000];
     unsigned count = 0;
-    struct world w;
+    struct setup w;
     int err = 0;
 
-    world_open(&w);
+    setup_open(&w);
     while (!err && count < LENGTH(ep)) {
         CU_ASSERT_EQUAL_FATAL(fi_endpoint(w.f.domain, w.f.info, &ep[count], NULL), 0);
         CU_ASSERT_EQUAL_FATAL(fi_ep_bind(ep[count], &w.f.av->fid, 0), 0);
@@ -1445,7 +1445,7 @@ static void endpoint__is_refused_without_a_free_queue(void)
     while (--count)
         closes(&ep[count]->fid);
     works(&w, 1, 100);
-    world_close(&w);
+    setup_close(&w);
 }
 
 /* --- threads ------------------------------------------------------------------------ */
@@ -1459,7 +1459,7 @@ struct ticket {
 
 /* One of the threads that use the same two endpoints and queues. */
 struct worker {
-    struct world *w;
+    struct setup *w;
     uint64_t number;
     unsigned good;
     uint64_t in[64], out[64], never;
@@ -1529,11 +1529,11 @@ static void endpoint__may_be_used_by_many_threads(void)
 {
     static struct worker worker[THREADS];
     pthread_t thread[THREADS];
-    struct world w;
+    struct setup w;
 
     if (ofi_fixture_is_serial())
         return;
-    world_open(&w);
+    setup_open(&w);
     for (unsigned i = 0; i < THREADS; i++) {
         worker[i] = (struct worker){.w = &w, .number = i};
         CU_ASSERT_EQUAL_FATAL(pthread_create(&thread[i], NULL, worker_run, &worker[i]), 0);
@@ -1542,7 +1542,7 @@ static void endpoint__may_be_used_by_many_threads(void)
         pthread_join(thread[i], NULL);
         CU_ASSERT_EQUAL(worker[i].good, TEST_TRIALS(400));
     }
-    world_close(&w);
+    setup_close(&w);
 }
 
 int main(void)

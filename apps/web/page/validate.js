@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * whole.js - checks the lines of a fabric or a recording (docs/telemetry.md). A file may be
+ * validate.js - checks the lines of a fabric or a recording (docs/telemetry.md). A file may be
  * untrusted, and a fabric may have another version. So each line is checked against the last
  * *shape*, the line that describes the network.
  */
@@ -35,7 +35,7 @@ const isOrigin = having({ version: maybe(isText), host: maybe(isText), date: may
   seed: maybe(isNumber), command: maybe(listOf(isText)) });
 
 /** Return whether this is a valid shape. */
-export function shapeIsWhole(shape) {
+export function isValidShape(shape) {
   if (!having({ nodes: below(NODES_MOST + 1), levels: below(LEVELS_MOST),
     switches: listOf(row(below(LEVELS_MOST), isNumber, isNumber, isNumber)), cables: Array.isArray,
     link_states: listOf(isText), wait_kinds: listOf(isText), name: maybe(isText),
@@ -69,7 +69,7 @@ const isStandstill = having({ attached: maybe(listOf(isWaiting)), standstill: ma
 const isPath = having({ group: isPlain, mine: maybe(having({ node: isPlain })),
   other: maybe(having({ node: isPlain })) });
 
-function snapshotFits(shape, line) {
+function isValidSnapshot(shape, line) {
   const { nodes, switches, cables } = shape, kind = below(shape.wait_kinds.length);
   const at = line[shape.clock === "virtual" ? "at_ps" : "at_ns"];
   const rows = (...first) => maybe(listOf(row(...first)));
@@ -95,7 +95,7 @@ const isShown = having(Object.fromEntries(["by", "cable", "command", "fault", "g
   "without_route"].map((name) => [name, isPlain])));
 
 /* Check a report. It numbers nodes as the fabric does, even if the shape has groups of nodes. */
-function reportFits(report) {
+function isValidReport(report) {
   const node = below(report?.nodes ?? 0);
   const isMessages = having({ messages: isNumber, bytes: isNumber, pairs: isNumber,
     not_listed: maybe(isObject), matrix: maybe(listOf(row(node, node, isAmount, isAmount))) });
@@ -105,15 +105,15 @@ function reportFits(report) {
 }
 
 /** Return whether this is a valid line of a fabric of this shape. @shape: null before the first. */
-export function lineFits(shape, line) {
+export function isValidLine(shape, line) {
   if (!isObject(line) || !isText(line.event) || !maybe(isNumber)(line.s)) return false;
   switch (line.event) {
     case "telemetry":
-      return shape !== null && snapshotFits(shape, line);
+      return shape !== null && isValidSnapshot(shape, line);
     case "standstill":
       return isStandstill(line);
     case "report":
-      return reportFits(line.report);
+      return isValidReport(line.report);
     case "disagreement":
       return maybe(isPath)(line.disagreement);
     default:

@@ -170,6 +170,16 @@ class LifeTest(FabemuCase):
                 self.assertEqual("select another network?" in run.stderr, hint, run.stderr)
             os.unlink(os.path.join(self.dir, "rank.0"))
 
+    def test_no_hint_at_another_network__for_a_library_of_another_version(self):
+        older = ('import os, socket\ns = socket.socket(socket.AF_UNIX)\n'
+                 's.connect(os.environ["FABEMU_SOCKET"])\n'
+                 's.sendall(b\'{"cmd":"attach","version":1,"want":-1}\\n\')\ns.recv(4096)\n')
+        run = self.fabemu("run", "--", sys.executable, "-c", older)
+        self.assertIn(", 1 attempt to attach failed\n", run.stderr)
+        self.assertRegex(run.stderr.splitlines()[-1], "^fabemu: this process's library has protocol "
+                         r"version 1, but the fabric has version \d+: use the libfabemu that ")
+        self.assertNotIn("another network", run.stderr)
+
     def test_killed_rank__ends_the_run(self):
         path = os.path.join(self.dir, "r.json")
         run, ranks = self.start_ranks(3, "--report", path)

@@ -157,12 +157,14 @@ class LifeTest(FabemuCase):
 
     # --- ends of a run ----------------------------------------------------------------------
 
-    def test_hint_at_another_network__is_only_for_processes_that_exit_before_use(self):
-        """A failed MPI_Init exits with its process attached; a program that ends detaches."""
+    def test_hint_at_another_network__is_only_for_processes_that_end_before_use(self):
+        """A failed MPI_Init exits with its process attached, and mpirun then ends the other ranks
+        by SIGTERM; a program that ends detaches."""
         attach = f"{sys.executable} {self.rank} {self.dir} "
+        attached = f"{attach} & until [ -e {self.dir}/rank.0 ]; do sleep 0.02; done; "
         for line, hint in ((f"{attach} leave; exit 3", False),
-                           (f"{attach} & wait_for() {{ until [ -e {self.dir}/rank.0 ]; do "
-                            "sleep 0.02; done; }; wait_for; kill -9 $!; exit 3", False),
+                           (f"{attached} kill -9 $!; wait; exit 3", False),
+                           (f"{attached} kill -TERM $!; wait; exit 3", True),
                            (f"{attach} exit; exit 3", True)):
             with self.subTest(line=line):
                 run = self.fabemu("run", "--topo", "kary:2,2", "--", "sh", "-c", line)

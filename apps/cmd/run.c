@@ -524,15 +524,17 @@ static int finish_report(struct run *run, int status)
     "mca-params.conf select another network?"
 
 /*
- * Return whether a process of the command exited before it used the fabric, for example because
- * MPI_Init failed. A process that has done its work detaches before it exits.
+ * Return whether a process of the command ended before it used the fabric because MPI_Init failed:
+ * it exited, or mpirun ended it by SIGTERM after another one had exited. A process that has done
+ * its work detaches before it exits.
  */
 static bool failed_before_use(struct json_object *report)
 {
     struct json_object *died = json_object_object_get(report, "died");
+    const char *how = emu_json_text(emu_json_at(died, 0), "how", "");
 
     return emu_json_count(died) &&
-           strncmp(emu_json_text(emu_json_at(died, 0), "how", ""), "exited", 6) == 0 &&
+           (strncmp(how, "exited", 6) == 0 || strcmp(how, "killed by signal 15") == 0) &&
            !json_object_object_get(report, "standstill") &&
            !emu_json_number(json_object_object_get(report, "segments"), "sent", 0) &&
            !emu_json_number(json_object_object_get(report, "combined"), "contributions", 0);

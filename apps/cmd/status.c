@@ -156,17 +156,22 @@ static void print_process(struct json_object *one)
     putchar('\n');
 }
 
-static void print_status(const struct status *status, struct json_object *reply)
+/* Print a fabric. @name: the name of its socket, which differs from its own on an agent's host. */
+static void print_status(const struct status *status, const char *name, struct json_object *reply)
 {
+    const char *own = emu_json_text(reply, "name", "?");
     struct json_object *report = json_object_object_get(reply, "report");
     struct json_object *attached = json_object_object_get(reply, "attached");
     size_t count = emu_json_count(attached);
     long long threads = (long long)emu_json_number(report, "threads", 0);
 
     emu_json_no_controls(reply);
-    printf("%s: %s, profile %s, clock %s, %lld thread%s, %zu of %lld nodes attached (pid %lld)",
-           emu_json_text(reply, "name", "?"), emu_json_text(report, "topo", "?"),
-           report_profile(report).text,
+    if (strcmp(name, own) == 0)
+        printf("%s: ", name);
+    else
+        printf("%s (a host of %s): ", name, own);
+    printf("%s, profile %s, clock %s, %lld thread%s, %zu of %lld nodes attached (pid %lld)",
+           emu_json_text(report, "topo", "?"), report_profile(report).text,
            emu_json_text(json_object_object_get(report, "clock"), "mode", "?"), threads,
            plural_s(threads), count, (long long)emu_json_number(report, "nodes", 0),
            (long long)emu_json_number(reply, "supervisor", 0));
@@ -200,6 +205,23 @@ static void note_left_over(struct status *status, const char *name)
         sprintf(status->left_paths + used, " %s", path);
 }
 
+/*
+ * Return whether socket @name belongs to an agent, whose coordinator is on this machine, too. Hosts
+ * share a machine if they are network namespaces. The agent answers with the coordinator's reply.
+ */
+static bool is_listed_by_coordinator(const char *name, struct json_object *reply)
+{
+    const char *coordinator = emu_json_text(reply, "name", name);
+    char error[512];
+    int fd;
+
+    if (strcmp(coordinator, name) == 0 ||
+        paths_connect(&fd, NULL, coordinator, error, sizeof error))
+        return false;
+    close(fd);
+    return true;
+}
+
 static void one_status(void *context, const char *name)
 {
     struct status *status = context;
@@ -221,10 +243,11 @@ static void one_status(void *context, const char *name)
     }
     json_object_object_del(reply, "ok");
     status->running++;
-    if (status->json)
+    bool twice = !status->report && is_listed_by_coordinator(name, reply);
+    if (!twice && status->json)
         json_object_array_add(status->array, json_object_get(reply));
-    else
-        print_status(status, reply);
+    else if (!twice)
+        print_status(status, name, reply);
     json_object_put(reply);
 }
 

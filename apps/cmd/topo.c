@@ -164,20 +164,25 @@ static void print_switches(const struct topo_graph *graph)
     printf("  switches       %u in %u level%s, ", graph->switches, graph->levels,
            plural_s(graph->levels));
     if (least == most)
-        printf("%u port%s each\n", most, plural_s(most));
+        printf("%u port%s each", most, plural_s(most));
     else
-        printf("%u to %u ports\n", least, most);
+        printf("%u to %u ports", least, most);
+    puts(graph->sw[0].ports ? ", including unused ones" : "");
 }
 
-/* Print the memory. In the emulator, all switches of a network have the same number of ports. */
+/*
+ * Print the memory. In the emulator, all switches of a network have the same number of ports, and
+ * those of a network from a file may have no place for unused ports.
+ */
 static void print_memory(const struct topo_graph *graph, const struct fabric_bytes *bytes)
 {
     uint32_t least, most;
-    char size[48] = "";
+    char size[72] = "";
 
     find_sizes(graph, &least, &most);
-    if (least < most)
-        snprintf(size, sizeof size, " (each is emulated with %u ports)", graph->ports);
+    if (least < graph->ports || most > graph->ports)
+        snprintf(size, sizeof size, " (each is emulated with %u ports%s)", graph->ports,
+                 most > graph->ports ? ", enough for the used ones" : "");
     printf("  memory         %s per switch%s, %s per idle node, %s more if attached, %s in all\n",
            amount_of_bytes(bytes->per_switch).text, size,
            amount_of_bytes(bytes->per_idle_node).text,

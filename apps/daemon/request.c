@@ -154,12 +154,14 @@ static void request_attach(struct daemon *daemon, struct client *client,
     const struct fabric_config *config = daemon->config->fabric;
     struct fabric_attachment attachment;
     int64_t version = emu_json_number(request, "version", 0);
+    char error[TOPO_NODE_ERROR_BYTES + 16];
 
     if (version != EMU_HOSTIF_VERSION) {
-        daemon_reply_error(daemon, client, -EPROTO,
-                           "this process's library has protocol version %lld, but the fabric has "
-                           "version %u: use the libfabemu that came with this fabemu",
-                           (long long)version, EMU_HOSTIF_VERSION);
+        snprintf(error, sizeof error,
+                 "this process's library has protocol version %lld, but the fabric has version "
+                 "%u: use the libfabemu that came with this fabemu",
+                 (long long)version, EMU_HOSTIF_VERSION);
+        refuse(daemon, client, -EPROTO, error);
         return;
     }
     if (client->node >= 0) {
@@ -168,7 +170,6 @@ static void request_attach(struct daemon *daemon, struct client *client,
     }
     daemon_reap(daemon); /* free the nodes of processes that died in this round */
     int64_t want;
-    char error[TOPO_NODE_ERROR_BYTES + 16];
     int err = node_wanted(config, client, request, &want, error, sizeof error);
     if (err) {
         refuse(daemon, client, err, error);
@@ -183,8 +184,9 @@ static void request_attach(struct daemon *daemon, struct client *client,
         return;
     }
     if (err) {
-        daemon_reply_error(daemon, client, err, "cannot attach to the fabric: %s%s", strerror(-err),
-                           remedy(err));
+        snprintf(error, sizeof error, "cannot attach to the fabric: %s%s", strerror(-err),
+                 remedy(err));
+        refuse(daemon, client, err, error);
         return;
     }
     client->rank = emu_json_number(request, "rank", -1);

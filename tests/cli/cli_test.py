@@ -16,7 +16,8 @@ import struct
 import subprocess
 import sys
 
-from cli_helpers import ALONE, FabemuCase, main, until
+from cli_helpers import ALONE, FabemuCase, alive, main, until
+from helpers.fabric import FakeFabric
 
 IN_MOVED_TO, IN_CREATE = 0x80, 0x100
 
@@ -749,6 +750,65 @@ class CliTest(FabemuCase):
         self.assertIn("\n  node 0: pid ", self.fabemu("status", "a").stdout)
         for path in left:
             os.unlink(path)
+
+    def test_status_of_all__lists_a_fabric_of_several_hosts_on_one_machine_once(self):
+        """Hosts that are network namespaces share the folder of sockets. Each agent answers with
+        the reply of its coordinator."""
+        report = {"topo": "kary:2,2", "threads": 1, "nodes": 4}
+        fabrics = {name: FakeFabric(self.socket_path(name)) for name in ("lab.h0", "lab.h1")}
+        os.chmod(os.path.dirname(self.socket_path("lab.h0")), 0o700)
+        for fabric in fabrics.values():
+            fabric.replies["status"] = {"ok": True, "name": "lab.h0", "supervisor": 7,
+                                        "attached": [], "report": report}
+        lines = [line for line in self.fabemu("status").stdout.splitlines() if "lab" in line]
+        self.assertEqual([line.split(", profile")[0] for line in lines], ["lab.h0: kary:2,2"])
+        listed = json.loads(self.fabemu("status", "--json").stdout)
+        self.assertEqual([one["name"] for one in listed].count("lab.h0"), 1)
+        fabrics["lab.h0"].close()  # as on the agent's own machine
+        lines = [line for line in self.fabemu("status").stdout.splitlines() if "lab" in line]
+        self.assertEqual([line.split(", profile")[0] for line in lines],
+                         ["lab.h1 (a host of lab.h0): kary:2,2"])
+        self.assertIn("lab.h1 (a host of lab.h0): ", self.fabemu("status", "lab.h1").stdout)
+        fabrics["lab.h1"].close()
+
+    def scripts_package(self, build, seconds=60):
+        """Start scripts/package's build with @build, a script for sh."""
+        path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../scripts/package")
+        code = ("import importlib.machinery, sys\n"
+                "loader = importlib.machinery.SourceFileLoader('package', sys.argv[1])\n"
+                "loader.load_module().build_steps(['sh', '-c', sys.argv[2]], int(sys.argv[3]))\n")
+        child = subprocess.Popen([sys.executable, "-B", "-W", "ignore", "-c", code, path, build,
+                                  str(seconds)], stderr=subprocess.PIPE, text=True)
+        self.addCleanup(child.stderr.close)
+        self.addCleanup(child.wait)
+        self.addCleanup(child.kill)
+        return child
+
+    def test_scripts_package__shows_the_steps_of_the_build_while_it_runs(self):
+        go_on = os.path.join(self.dir, "go-on")
+        os.mkfifo(go_on)
+        child = self.scripts_package(
+            "printf '   dh_auto_configure\\n   dh_auto_build\\n[4/8] cc a.c\\n[6/8] cc 1/8.c\\n';"
+            f" read -r x <{go_on}; printf '[8/8] ld\\n  dh_builddeb\\nno disk\\n'; exit 3")
+        lines = [child.stderr.readline() for _ in range(4)]
+        self.assertEqual(lines, ["package: configuring the build ...\n",
+                                 "package: compiling ...\n",
+                                 "package: compiling: 50 % done\n",
+                                 "package: compiling: 75 % done\n"])
+        with open(go_on, "w") as pipe:
+            pipe.write("\n")
+        rest = child.stderr.read()
+        self.assertEqual(child.wait(), 1)
+        self.assertIn("package: packing ...\n", rest)
+        self.assertIn("compiling: 100 % done\n", rest)
+        self.assertIn("no disk\npackage: status 3 of: sh -c ", rest)
+
+    def test_scripts_package__ends_a_build_that_takes_too_long_with_its_compilers(self):
+        child = self.scripts_package("sleep 1000 & echo $! >&2; wait", seconds=1)
+        said = child.stderr.read()
+        self.assertEqual(child.wait(), 1)
+        self.assertIn("package: sh did not finish within 1 s", said)
+        self.assertFalse(alive(int(re.match(r"\d+", said)[0])))
 
     def scripts_run(self, *options, build="#!/bin/sh\n"):
         """Run scripts/run of a folder in which nothing needs to be installed, and hpcc and the

@@ -157,18 +157,30 @@ class LifeTest(FabemuCase):
 
     # --- ends of a run ----------------------------------------------------------------------
 
-    def test_hint_at_another_network__is_only_for_processes_that_exit_before_use(self):
-        """A failed MPI_Init exits with its process attached; a program that ends detaches."""
+    def test_hint_at_another_network__is_only_for_processes_that_end_before_use(self):
+        """A failed MPI_Init exits with its process attached, and mpirun then ends the other ranks
+        by SIGTERM; a program that ends detaches."""
         attach = f"{sys.executable} {self.rank} {self.dir} "
+        attached = f"{attach} & until [ -e {self.dir}/rank.0 ]; do sleep 0.02; done; "
         for line, hint in ((f"{attach} leave; exit 3", False),
-                           (f"{attach} & wait_for() {{ until [ -e {self.dir}/rank.0 ]; do "
-                            "sleep 0.02; done; }; wait_for; kill -9 $!; exit 3", False),
+                           (f"{attached} kill -9 $!; wait; exit 3", False),
+                           (f"{attached} kill -TERM $!; wait; exit 3", True),
                            (f"{attach} exit; exit 3", True)):
             with self.subTest(line=line):
                 run = self.fabemu("run", "--topo", "kary:2,2", "--", "sh", "-c", line)
                 self.assertEqual(run.returncode, 3, run.stderr)
                 self.assertEqual("select another network?" in run.stderr, hint, run.stderr)
             os.unlink(os.path.join(self.dir, "rank.0"))
+
+    def test_no_hint_at_another_network__for_a_library_of_another_version(self):
+        older = ('import os, socket\ns = socket.socket(socket.AF_UNIX)\n'
+                 's.connect(os.environ["FABEMU_SOCKET"])\n'
+                 's.sendall(b\'{"cmd":"attach","version":1,"want":-1}\\n\')\ns.recv(4096)\n')
+        run = self.fabemu("run", "--", sys.executable, "-c", older)
+        self.assertIn(", 1 attempt to attach failed\n", run.stderr)
+        self.assertRegex(run.stderr.splitlines()[-1], "^fabemu: this process's library has protocol "
+                         r"version 1, but the fabric has version \d+: use the libfabemu that ")
+        self.assertNotIn("another network", run.stderr)
 
     def test_killed_rank__ends_the_run(self):
         path = os.path.join(self.dir, "r.json")

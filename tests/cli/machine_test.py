@@ -306,8 +306,13 @@ class MachineTest(FabemuCase):
         with open(larger, "w") as f:
             f.write(re.sub(r'Switch\t8 ("S-0+2cf")', r"Switch\t12 \1", text))
         found = self.fabemu("topo", larger).stdout
-        self.assertIn(", 8 to 12 ports\n", found)
-        self.assertRegex(found, r" per switch \(each is emulated with (8|12) ports\), ")
+        self.assertIn(", 8 to 12 ports, including unused ones\n", found)
+        self.assertIn(" per switch (each is emulated with 12 ports), ", found)
+        with open(larger, "w") as f:
+            f.write(re.sub(r'Switch\t8 ("S-0+2cf")', r"Switch\t129 \1", text))
+        found = self.fabemu("topo", larger).stdout
+        self.assertIn(", 8 to 129 ports, including unused ones\n", found)
+        self.assertIn(" (each is emulated with 8 ports, enough for the used ones), ", found)
 
     def test_full__error_suggests_no_number_of_nodes(self):
         done = self.fabemu("up", "--topo", self.topo, "u")

@@ -237,8 +237,13 @@ static void timed_init(struct engine *e, enum emu_clock_mode clock)
     t->lookahead_ps = emu_profile_lookahead_ps(profile);
     t->recv_ps = profile->nic_recv_ps > t->lookahead_ps ? profile->nic_recv_ps : t->lookahead_ps;
     t->out_ps = EMU_NEVER;
-    if (clock == EMU_CLOCK_VIRTUAL)
+    if (clock == EMU_CLOCK_VIRTUAL) {
+        uint64_t send_ps = profile->nic_send_ps;
+
+        /* the cable from the host needs a delay, which is a part of nic_send_ps */
         e->host_profile.switch_ps = t->lookahead_ps;
+        e->host_profile.nic_send_ps = send_ps > t->lookahead_ps ? send_ps - t->lookahead_ps : 0;
+    }
     e->tree.root_ps = profile->barrier_root_ps;
     e->tree.header_ps = profile->combine_header_ps;
     e->tree.word_ps = profile->combine_word_ps;

@@ -2,11 +2,11 @@
 /*
  * ring.c - messages travel around a ring of ranks, for fabemu run --goal.
  *
- *    mpirun -np 4 mpi_ring [--bytes N] [--rounds N] [--kind ring|mixed|put]
+ *    mpirun -np 4 mpi_ring [--bytes N] [--rounds N] [--kind ring|mixed|put|short]
  *
  * ring: one message, with blocking calls. mixed: all ranks send at the same time without blocking,
  * and receive from any rank; then a synchronous message and collectives. put: also a one-sided
- * access.
+ * access. short: also a receive whose buffer is too short for its message.
  */
 #include "common.h"
 
@@ -57,13 +57,23 @@ static void put(const struct ring *r)
     MPI_Win_free(&window);
 }
 
+static void cut_short(const struct ring *r)
+{
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    if (r->rank == 0)
+        MPI_Send(r->out, r->bytes, MPI_BYTE, r->next, 0, MPI_COMM_WORLD);
+    if (r->rank == 1 && MPI_Recv(r->in, r->bytes / 2, MPI_BYTE, r->last, 0, MPI_COMM_WORLD,
+                                 MPI_STATUS_IGNORE) == MPI_SUCCESS)
+        MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
 int main(int argc, char **argv)
 {
     struct ring r = {.bytes = 64, .rounds = 50};
     const char *kind = "ring";
     const struct option_row rows[] = {{"bytes", "N", OPTION_INT, &r.bytes},
                                       {"rounds", "N", OPTION_INT, &r.rounds},
-                                      {"kind", "ring|mixed|put", OPTION_TEXT, &kind},
+                                      {"kind", "ring|mixed|put|short", OPTION_TEXT, &kind},
                                       {0}};
     int ranks;
 
@@ -83,6 +93,8 @@ int main(int argc, char **argv)
     }
     if (strcmp(kind, "put") == 0)
         put(&r);
+    if (strcmp(kind, "short") == 0)
+        cut_short(&r);
     free(r.in);
     free(r.out);
     MPI_Finalize();

@@ -93,10 +93,14 @@ static bool keep(struct nic_trace *trace, const struct open *open)
     return true;
 }
 
-/* @req: has received a message; NULL: the receive got none. */
-static void put_receive(struct nic_trace *trace, uint32_t number, const struct fabemu_req *req)
+/*
+ * Write a receive that has ended with @status. A message that is too long for the receive's buffer
+ * was received, too. A receive that got no message has its number only.
+ */
+static void put_receive(struct nic_trace *trace, uint32_t number, const struct fabemu_req *req,
+                        int status)
 {
-    if (!req)
+    if (status && status != -EMSGSIZE)
         line(trace, "o%u: calc 0 // a receive that got no message\n", number);
     else
         line(trace, "o%u: recv %llub from %u tag %u\n", number, (unsigned long long)req->bytes,
@@ -114,7 +118,7 @@ static void completed_inside(struct nic_trace *trace, const struct emu_call *cal
 {
     if (call->kind != EMU_CALL_RECEIVE)
         return;
-    put_receive(trace, trace->posts, trace->inside_status ? NULL : trace->posting);
+    put_receive(trace, trace->posts, trace->posting, trace->inside_status);
     line(trace, "c%u requires o%u\n", trace->posts + 1, trace->posts);
     trace->spare_ps = POLL_PS;
 }
@@ -165,7 +169,7 @@ void nic_trace_completed(struct fabemu *fab, const struct fabemu_req *req, int s
     open = trace->open[i - 1];
     trace->open[i - 1] = trace->open[--trace->opens];
     if (open.receives)
-        put_receive(trace, open.number, status ? NULL : req);
+        put_receive(trace, open.number, req, status);
     line(trace, "c%u requires o%u\n", trace->posts, open.number);
     trace->last_ps = nic_local_ps(fab);
     trace->spare_ps = open.receives ? POLL_PS : 0;
@@ -191,7 +195,7 @@ void nic_trace_close(struct fabemu *fab, struct nic_trace *trace)
     put_calc(fab, trace, fab->sim.compute.idle_ps);
     for (uint32_t i = 0; i < trace->opens; i++)
         if (trace->open[i].receives)
-            put_receive(trace, trace->open[i].number, NULL);
+            put_receive(trace, trace->open[i].number, NULL, -ECANCELED);
     line(trace, EMU_TRACE_END);
     flush(trace);
     close(trace->fd);

@@ -150,8 +150,8 @@ struct setting {
     /* PROVIDER_NAME stands for the name that the provider has in this environment */
     const char *value; /* NULL: only the user's value is checked */
     const char *needs; /* component that the user's list of components must allow; NULL: no check */
-    /* If the user has set one of these, `name` is not set. Open MPI refuses to run with both, and
-       MPICH would ignore the user's variable. */
+    /* If the user has set one of these, `name` is not set. Open MPI refuses to run with both, even
+       if one is empty, and MPICH would ignore the user's variable. */
     const char *conflicts[3];
 };
 
@@ -244,7 +244,7 @@ static void apply(const struct walk *walk, const struct setting *setting)
     bool conflict = false;
 
     for (size_t i = 0; i < sizeof setting->conflicts / sizeof setting->conflicts[0]; i++)
-        conflict = conflict || (setting->conflicts[i] && users(setting->conflicts[i]));
+        conflict = conflict || (setting->conflicts[i] && getenv(setting->conflicts[i]));
     if (setting->needs)
         check_list(setting->name, with_provider(walk, setting->needs));
     if (setting->value && !conflict)
@@ -460,6 +460,17 @@ static void decide_oversubscribe(char **argv)
             setenv("OMPI_MCA_rmaps_base_oversubscribe", "0", 1);
 }
 
+/*
+ * Open MPI refuses an option that excludes providers together with a variable that names one. With
+ * the option, FI_PROVIDER alone selects the provider.
+ */
+static void decide_provider(char **argv)
+{
+    for (char **word = argv; *word; word++)
+        if (strstr(*word, "_ofi_provider_exclude"))
+            unsetenv("OMPI_MCA_mtl_ofi_provider_include");
+}
+
 int command_environment(char **argv, const char *socket_path, const char *provider,
                         const char *mark, const char *scratch, char *error, size_t error_bytes)
 {
@@ -469,8 +480,10 @@ int command_environment(char **argv, const char *socket_path, const char *provid
     for (size_t i = 0; i < sizeof tmpdirs / sizeof tmpdirs[0]; i++)
         setenv(tmpdirs[i], scratch, !users(tmpdirs[i])); /* unless it is set */
     decide_oversubscribe(argv);
-    return env_each(socket_path, provider, command_is_launcher(argv[0]) ? argv[0] : NULL, set, NULL,
-                    error, error_bytes);
+    int err = env_each(socket_path, provider, command_is_launcher(argv[0]) ? argv[0] : NULL, set,
+                       NULL, error, error_bytes);
+    decide_provider(argv);
+    return err;
 }
 
 void command_preload_clock(void)

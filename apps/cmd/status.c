@@ -232,6 +232,8 @@ static void one_status(void *context, const char *name)
                                         {"attached", json_type_array}),
                            &reply, NULL, error, sizeof error);
 
+    if (err == -ENOENT && !status->report)
+        return; /* it has ended since the folder was read */
     if (err == -ECONNREFUSED && !status->report) {
         note_left_over(status, name);
         return;

@@ -751,6 +751,15 @@ class CliTest(FabemuCase):
         for path in left:
             os.unlink(path)
 
+    def test_status_of_all__skips_a_fabric_that_ends_meanwhile(self):
+        self.up("a")
+        os.symlink(self.dir + "/none", self.socket_path("ended"))  # connect() finds no file
+        done = self.fabemu("status")
+        self.assertNotIn("ended", done.stderr)
+        self.assertEqual(done.returncode, 0)
+        self.one_line(self.fabemu("status", "ended"), 1, "no fabric named 'ended'")
+        os.unlink(self.socket_path("ended"))
+
     def test_status_of_all__lists_a_fabric_of_several_hosts_on_one_machine_once(self):
         """Hosts that are network namespaces share the folder of sockets. Each agent answers with
         the reply of its coordinator."""

@@ -104,7 +104,8 @@ class SettingsTest(FabemuCase):
         ours = "OMPI_MCA_mtl_ofi_provider_include"
         for theirs in ("OMPI_MCA_mtl_ofi_provider_exclude",
                        "OMPI_MCA_opal_common_ofi_provider_exclude"):
-            self.assertNotIn(ours, self.shown(**{theirs: "tcp"})[0])
+            for value in ("tcp", ""):
+                self.assertNotIn(ours, self.shown(**{theirs: value})[0])
         self.assertNotIn("OMPI_MCA_rmaps_base_oversubscribe",
                          self.shown(OMPI_MCA_rmaps_base_no_oversubscribe="1")[0])
         got, _ = self.shown("sh", "-c", "env -0", "--map-by", "core:NOOVERSUBSCRIBE")
@@ -239,6 +240,8 @@ class MpirunTest(FabemuCase):
 
     def test_provider_excluded(self):
         self.check_result(OMPI_MCA_mtl_ofi_provider_exclude="tcp")
+        self.check_result(OMPI_MCA_mtl_ofi_provider_exclude="")
+        self.check_result("--mca", "mtl_ofi_provider_exclude", "tcp")
 
     def test_messages_by_another_transport__are_reported(self):
         """Collectives still use the switches."""

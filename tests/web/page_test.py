@@ -940,7 +940,8 @@ class Played(InBrowser):
             {"node": 1, "pid": 7, "rank": 3, "command": "solver"}])
         canvas = self.browser.find("#canvas")
         for id_, texts in (("node 1", ("node 1 (rank 3)", "solver, pid 7")),
-                           ("edge switch 0|switch 2", ("link=0:1", "segments (downwards): 1.00 k/s"))):
+                           ("edge switch 0|switch 2",
+                            ("link=0:1", "segments (downwards): 1.00 k/s"))):
             at = self.browser.run("const { items, edges } = fabemu.drawn(); return [...items,"
                                   " ...edges].find((part) => part.id === arguments[0])", id_)
             x = at.get("x", (at.get("x0", 0) + at.get("x1", 0)) / 2)

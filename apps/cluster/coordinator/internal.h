@@ -60,7 +60,7 @@ struct coordinator_agent {
     bool lost;             /* the host is lost; its next incarnation may connect over conn */
     bool back;             /* a new incarnation has connected, and waits to be admitted */
     uint32_t incarnations; /* number of times that the host has rejoined */
-    /* why the last host was rejected that claims to be this one; "": none was */
+    /* why another host, which claims to be this one, was rejected last; "": none was */
     char why[HOSTS_WHY_BYTES];
     struct emu_list processes;
     /* other messages that arrived while a call waited for its reply, as lines */

@@ -23,7 +23,7 @@
 #include "emu/util/pages.h"
 
 #define SLOTS_RAW   64u     /* slots of a cable, as in a fabric of this size */
-#define SLOTS_TIMED 16u     /* at load 0.9, more segments rarely wait for an output */
+#define SLOTS_TIMED 16u     /* at load 0.9, an output rarely has more waiting segments */
 #define HOP_PS      110000u /* delay of a switch and a cable of profile oq2004 */
 #define LINK_PS     204800u /* wire time of a segment on a link of 10 Gb/s */
 #define CLOCK_EVERY 16u     /* passes between two reads of the clock */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * threads.c - measures bounds for MPI on this machine: what threads of one process reach that
- * exchange data in shared memory.
+ * threads.c - measures upper bounds for MPI on this machine: the speed at which threads of one
+ * process exchange data in shared memory.
  *
  * Latency: two threads pass a number back and forth. Bandwidth: one thread copies a message into a
  * shared buffer, and another one copies it out. All-reduce: each thread writes its number and then

@@ -38,8 +38,8 @@ struct calls_file {
 bool calls_check(const uint8_t *data, size_t bytes, uint64_t *calls);
 
 /**
- * calls_read - read and check a file. Errors, with one line in @error: -EINVAL, it is no file of
- * calls, or not complete; those of open() and read(); -ENOMEM.
+ * calls_read - read and check a file. Errors, with one line in @error: -EINVAL, the file is
+ * not a recording, or is incomplete; those of open() and read(); -ENOMEM.
  */
 int calls_read(struct calls_file *ret, const char *path, char *error, size_t error_bytes);
 void calls_release(struct calls_file *file);

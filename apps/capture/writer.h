@@ -26,8 +26,8 @@ struct capture_written {
 
 /**
  * capture_writer_open - write the section header and the descriptions of the interfaces to the
- * current file. The first writer of @files empties them before; later ones append. @memfd: the
- * file with the rings of the workers; this function always closes it. @files: open; borrowed.
+ * current file. The first writer of @files empties the files first; later writers append. @memfd:
+ * the file with the rings of the workers; this function always closes it. @files: open; borrowed.
  * @most: limit of the number of records; UINT64_MAX: none. @end_fd: see struct pcapng.
  * Errors, all before the files are changed: -ENOMEM; -EPROTO if @memfd has no rings; those of
  * mmap(); -EMSGSIZE if the interfaces do not fit into files of this size, see

@@ -99,7 +99,7 @@ void compare_print(FILE *out, const struct compare_table *table)
 
 /* --- CSV ----------------------------------------------------------------------------- */
 
-/* Print a field of a CSV file in quotes, as of RFC 4180. */
+/* Print a field of a CSV file in quotes, as RFC 4180 requires. */
 static void print_quoted(FILE *out, const char *text)
 {
     fputc('"', out);

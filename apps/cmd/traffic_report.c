@@ -321,7 +321,7 @@ struct json_object *traffic_report_json(const struct traffic_result *result,
 
 static void latency_text(FILE *out, const char *what, const struct traffic_latency *latency)
 {
-    char ci[32] = ""; /* of one sample, or of equal ones, there is none */
+    char ci[32] = ""; /* one sample, or equal samples, have no confidence interval */
 
     if (!latency->messages) {
         fprintf(out, "  %-12s none\n", what);

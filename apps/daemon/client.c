@@ -227,17 +227,17 @@ bool daemon_signal(const struct client *client, int signal)
                           : kill(client->pid, signal) == 0;
 }
 
-bool daemon_freeze(struct daemon *daemon, struct client *client, bool stands)
+bool daemon_freeze(struct daemon *daemon, struct client *client, bool stop)
 {
     /* a process of another host is added to that host's list, by agent_process_signal() */
-    int listed = stands && !client->remote ? procs_freeze(&daemon->frozen, client->pid) : 0;
+    int listed = stop && !client->remote ? procs_freeze(&daemon->frozen, client->pid) : 0;
     bool is_done;
 
     if (listed > 0)
         daemon_notify_owner(daemon, conn_frozen(client->pid));
-    is_done = listed >= 0 && daemon_signal(client, stands ? SIGSTOP : SIGCONT);
+    is_done = listed >= 0 && daemon_signal(client, stop ? SIGSTOP : SIGCONT);
     if (is_done)
-        client->frozen = stands;
+        client->frozen = stop;
     return is_done;
 }
 

@@ -236,12 +236,12 @@ void daemon_reply_error(struct daemon *daemon, struct client *client, int err, c
 bool daemon_signal(const struct client *client, int signal);
 
 /**
- * daemon_freeze - stop the client's process because of a fault or, if @stands is false, resume it.
+ * daemon_freeze - stop the client's process because of a fault or, if @stop is false, resume it.
  * The first time that a process is stopped, notify the supervisor, which resumes the process if
  * this daemon dies. Returns false if the process has ended, or if there is no memory or descriptor
  * to add it to daemon->frozen.
  */
-bool daemon_freeze(struct daemon *daemon, struct client *client, bool stands);
+bool daemon_freeze(struct daemon *daemon, struct client *client, bool stop);
 
 void daemon_subscribe(struct daemon *daemon, struct client *client, struct json_object *request);
 

@@ -224,7 +224,10 @@ static struct json_object *compute(const struct fabric_config *config,
     return json_add_number(all, "differing", totals->differing);
 }
 
-/* Which processes slept outside the fabric, so that the results are not exact. */
+/*
+ * Build the field about processes that slept outside the fabric. If there are any, the results are
+ * not exact.
+ */
 static struct json_object *outside_sleeps(const struct daemon_sleeps *sleeps,
                                           const struct topo_graph *graph)
 {

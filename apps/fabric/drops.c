@@ -361,7 +361,7 @@ static bool unit_is_stuck(struct fabric *fabric, uint32_t sw, uint64_t now_ps, u
     struct engine *unit = fabric_unit(fabric, sw);
     uint64_t taken = unit ? emu_count_read(&engine_counts(unit)->results)
                           : switch_combine_taken(fabric->sw[sw]);
-    bool waits = unit ? engine_combine_stands(unit)
+    bool waits = unit ? engine_combine_is_stuck(unit)
                       : fabric_combine_waiting(fabric, sw, 0, now_ps) > 0;
 
     if (!seen->waits || taken != seen->taken)

@@ -146,10 +146,9 @@ bool fabric_cable_ends_here(const struct fabric *fabric, uint32_t cable, bool ou
 /**
  * fabric_incarnation_set - set the emu_incarnation_state() of a node on another host. When this
  * returns, all processes attached to this host can see it. Errors: -EINVAL, the node is on this
- * host. fabric_incarnation() - return the emu_incarnation_state() of any node. Thread: manager.
+ * host. Thread: manager.
  */
 int fabric_incarnation_set(struct fabric *fabric, uint32_t node, uint64_t state);
-uint64_t fabric_incarnation(const struct fabric *fabric, uint32_t node);
 
 /* --- operations on all hosts ----------------------------------------------------------- */
 

@@ -90,11 +90,6 @@ int fabric_incarnation_set(struct fabric *fabric, uint32_t node, uint64_t state)
     return 0;
 }
 
-uint64_t fabric_incarnation(const struct fabric *fabric, uint32_t node)
-{
-    return fabric->incarnation[node] & ~EMU_INCARNATION_NO_LINK;
-}
-
 /* E4 pairs with E3 (link.h): a worker that sees the host interface sees its initial contents. */
 static void node_plug(struct fabric *fabric, uint32_t node, struct emu_hostif *hostif)
 {

@@ -4,7 +4,7 @@
  *
  * An agent sends *records* of numbers. Most records are about one row of counters, for example of a
  * switch. Such a record has the growth of each counter since the last record about this row, or the
- * value if the counter is a level, such as a queue length. The coordinator adds the growth to its
+ * value if the counter is a gauge, such as a queue length. The coordinator adds the growth to its
  * sums, so the sums do not fall when a host restarts from 0. If a counter grows at both ends of a
  * cable, the growth from both hosts is added, otherwise only the growth from the host to which the
  * row belongs. Counters are in the order of counters.def; all hosts of a fabric have the same list

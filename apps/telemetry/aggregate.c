@@ -48,9 +48,9 @@ static uint32_t span_of(const struct topo_switch *sw)
 }
 
 /*
- * Return the sort key of switch @s. Switches of one level form a group in two cases. First, if they
- * are above the same nodes. Second, if each is above at most @block nodes, and the first of these
- * nodes is in the same range: ranges are made by dividing node numbers by @block.
+ * Return the sort key of switch @s. Switches of one level form a group if they are above the same
+ * nodes. They also form a group if each is above at most @block nodes, and the first of these nodes
+ * is in the same range: ranges are made by dividing node numbers by @block.
  */
 static struct telemetry_key key_of_switch(const struct topo_graph *graph, uint32_t s,
                                           uint32_t block)

@@ -184,7 +184,8 @@ bool telemetry_receive(struct telemetry *telemetry, uint32_t host, const void *b
                        uint64_t now_ns);
 
 /**
- * telemetry_host_lost - set the levels (such as queue lengths) of @host to 0. Its counts remain.
+ * telemetry_host_lost - set the gauges (such as queue lengths) of @host to 0. Its other
+ * counters remain.
  */
 void telemetry_host_lost(struct telemetry *telemetry, uint32_t host);
 

@@ -71,7 +71,8 @@ static_assert(EMU_PORT_WORDS > 1 || sizeof(struct engine_coll) == EMU_LINE,
 struct engine_seq_range {
     uint32_t from, to; /* to: one past the last */
 };
-#define ENGINE_PASSED_RANGES 3u /* half windows with numbers for which a member may still wait */
+/* number of half windows that may have numbers for which a member still waits */
+#define ENGINE_PASSED_RANGES 3u
 
 /* The state of a combining group at a member or combine unit. */
 struct engine_tree {

@@ -482,7 +482,7 @@ void engine_combine_out(struct engine *e, bool out, uint64_t at_ps)
         e->tree.results_ps = at_ps;
 }
 
-bool engine_combine_stands(const struct engine *e)
+bool engine_combine_is_stuck(const struct engine *e)
 {
     return !engine_queue_empty(&e->tree.results) && !engine_list_empty(&e->send.free);
 }

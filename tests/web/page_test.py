@@ -556,8 +556,7 @@ class Live(InBrowser):
         """No segments are counted on a link that is down, while other links carry them. Its state
         is reported at once; the new routes follow later, and segments that waited for the link
         are rerouted after that."""
-        counted = "const m = fabemu.model, c = arguments[0];" \
-            "const sent = m.directions.segments;"
+        counted = "const m = fabemu.model, c = arguments[0], sent = m.directions.segments;" \
             "return [m.sample, sent[2 * c] + sent[2 * c + 1], m.totals.hops]"
 
         def rests():

@@ -14,7 +14,7 @@
 
 /* a message about groups is sent as soon as it contains more numbers than this */
 #define GROUPS_NUMBERS 65536u
-/* so many numbers count for each group, in addition to its nodes and its tree */
+/* how many numbers a message has for a group, in addition to the group's nodes and tree */
 #define GROUP_NUMBERS 8u
 
 /* --- incarnations ---------------------------------------------------------------------- */

@@ -47,9 +47,7 @@ static struct coordinator_process *process_of(struct coordinator_agent *agent, i
     return NULL;
 }
 
-/*
- * Reply to a process with an error, in the way of the daemon, and close the process's connection.
- */
+/* Reply to a process with an error, as the daemon does, and close the process's connection. */
 static void process_refuse(struct coordinator_agent *agent, int64_t client, int err,
                            const char *why)
 {

@@ -57,7 +57,7 @@ struct draw {
     const struct traffic_sets_config *config;
     struct traffic_exp exp;
     struct traffic_random random;
-    /* binomial law, where p is a node's probability: -ln(1 - p), in units of 2^-32 */
+    /* binomial distribution, where p is a node's probability: -ln(1 - p), in units of 2^-32 */
     uint64_t skip;
     /* by node: whether it is in the set. Nodes above the source have index node - 1 */
     bool *taken;
@@ -212,7 +212,7 @@ static int check(const struct traffic_sets_config *config, char *error, size_t e
         return 0;
     snprintf(error, error_bytes,
              "a mean fanout of %g is impossible: with %u nodes%s it must be from 1 to %g",
-             config->fanout, config->nodes, uniform ? " and the uniform law" : "", most);
+             config->fanout, config->nodes, uniform ? " and a uniform distribution" : "", most);
     return -EINVAL;
 }
 

@@ -101,11 +101,11 @@ struct nic_transport {
 
 /* Clock virtual: the time that the program computes (base/compute.c). Only the owner's thread. */
 struct nic_compute {
-    uint64_t left;         /* what the thread had done when its last call ended */
-    int counter;           /* of the thread's instructions; -1: its CPU time counts */
-    uint64_t uncounted;    /* what the thread has done and does not count yet */
-    uint64_t pending_ns;   /* recording: time that has passed and is not recorded yet */
-    struct nic_tape *tape; /* the calls that are recorded or replayed; NULL: none */
+    uint64_t work_at_return; /* work() when the thread's last call ended */
+    int counter;             /* of the thread's instructions; -1: its CPU time counts */
+    uint64_t uncounted;      /* work of the thread that does not count yet */
+    uint64_t pending_ns;     /* recording: time that has passed and is not recorded yet */
+    struct nic_tape *tape;   /* the calls that are recorded or replayed; NULL: none */
     bool replays;
     int rank;                 /* of this process in its MPI job; -1: none */
     bool began;               /* simulated time had begun when the last call began */

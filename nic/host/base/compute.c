@@ -3,16 +3,17 @@
  * compute.c - clock virtual: how the local time of this process advances between two calls of this
  * library, and by each call.
  *
- * Measured is what the thread does between the end of one call and the beginning of the next: the
- * program, MPI and libfabric, but not this library. Reading the CPU time is a system call, of about
- * 0.2 us; there are two for each call.
+ * This file measures the work of the thread between the end of one call and the beginning of the
+ * next: the work of the program, MPI and libfabric, but not that of this library. Reading the CPU
+ * time is a system call of about 0.2 us, and each call of the library needs two.
  *
- * A program that waits polls, and what it does between two polls is no computing. So less than
- * WAITING between two polls does not count. Before other polls and readings of the clock, less than
- * LEAST counts only at a later call, so that loops of such calls do not make many records.
+ * A program waits by polling, and its work between two polls is not computing. So less work than
+ * POLL_GAP_MOST between two polls does not count. Before other *soft* calls, which are polls and
+ * readings of the clock, less work than SOFT_LEAST counts only at a later call. Otherwise a loop of
+ * such calls would make many records.
  *
- * Of a long time of computing, the library handles segments that arrive only after ALONE_NS, as its
- * own thread does on other clocks (progress/thread.c).
+ * While a program computes for longer than UNATTENDED_NS, the library handles arriving segments, as
+ * its own thread does on other clocks (progress/thread.c).
  */
 #include "nic/host/base/compute.h"
 
@@ -29,21 +30,21 @@
 #include "nic/host/base/tape.h"
 #include "nic/host/base/trace.h"
 
-#define LEAST    2000u  /* ns of CPU time, or instructions */
-#define WAITING  20000u /* the same */
-#define ALONE_NS UINT64_C(10000000)
+#define SOFT_LEAST    2000u  /* ns of CPU time, or instructions */
+#define POLL_GAP_MOST 20000u /* the same */
+#define UNATTENDED_NS UINT64_C(10000000)
 
 static const struct emu_compute *compute_of(const struct fabemu *fab)
 {
     return &fab->hostif.shared->sim.compute;
 }
 
-static bool measures(const struct fabemu *fab)
+static bool is_measured(const struct fabemu *fab)
 {
     return compute_of(fab)->mode != EMU_COMPUTE_NONE && compute_of(fab)->mode != EMU_COMPUTE_REPLAY;
 }
 
-static bool records(const struct fabemu *fab)
+static bool is_recorded(const struct fabemu *fab)
 {
     return fab->sim.compute.tape && !fab->sim.compute.replays;
 }
@@ -52,7 +53,7 @@ static bool records(const struct fabemu *fab)
 static void pass(struct fabemu *fab, uint64_t ns)
 {
     struct emu_simtime *sim = &fab->hostif.shared->sim;
-    uint64_t alone_ns = ns < ALONE_NS ? ns : ALONE_NS;
+    uint64_t alone_ns = ns < UNATTENDED_NS ? ns : UNATTENDED_NS;
 
     if (!ns)
         return;
@@ -62,35 +63,38 @@ static void pass(struct fabemu *fab, uint64_t ns)
         fab->sim.pass(fab, (ns - alone_ns) * 1000);
 }
 
-/* Return what this thread has done so far, in units of emu_compute.unit_ps. */
+/* Return the work of this thread so far, in units of emu_compute.unit_ps. */
 static uint64_t work(const struct nic_compute *c)
 {
     uint64_t count;
 
     if (c->counter < 0)
         return emu_time_ns(CLOCK_THREAD_CPUTIME_ID);
-    return read(c->counter, &count, sizeof count) == sizeof count ? count : c->left;
+    return read(c->counter, &count, sizeof count) == sizeof count ? count : c->work_at_return;
 }
 
-/* A poll that follows another one: the program waits. */
-static bool waits(const struct nic_compute *c, const struct emu_call *call)
+/* Return whether the call is a poll that follows another poll. Then the program waits. */
+static bool is_repeated_poll(const struct nic_compute *c, const struct emu_call *call)
 {
     return call->kind == EMU_CALL_POLL && c->polled;
 }
 
-/* The number of polls, without those that wait, or of readings since the last call on the tape. */
-static uint64_t *since_last(struct nic_compute *c, const struct emu_call *call)
+/*
+ * Return the number of soft calls of this kind since the last call on the tape. Repeated polls do
+ * not count.
+ */
+static uint64_t *soft_calls(struct nic_compute *c, const struct emu_call *call)
 {
     return call->kind == EMU_CALL_POLL ? &c->polls : &c->readings;
 }
 
 static void count_soft(struct nic_compute *c, const struct emu_call *call)
 {
-    if (emu_call_is_soft(call->kind) && !waits(c, call))
-        ++*since_last(c, call);
+    if (emu_call_is_soft(call->kind) && !is_repeated_poll(c, call))
+        ++*soft_calls(c, call);
 }
 
-static void was_on_tape(struct nic_compute *c)
+static void reset_soft_calls(struct nic_compute *c)
 {
     c->polls = c->readings = 0;
 }
@@ -99,40 +103,40 @@ static void was_on_tape(struct nic_compute *c)
 static void record_soft(struct nic_compute *c, const struct emu_call *call)
 {
     const struct emu_call done = {.kind = call->kind,
-                                  .bytes = *since_last(c, call) - 1,
+                                  .bytes = *soft_calls(c, call) - 1,
                                   .ns = c->pending_ns};
 
     nic_tape_put(c->tape, &done);
     c->pending_ns = 0;
-    was_on_tape(c);
+    reset_soft_calls(c);
 }
 
 /* Measure the time computed before @call. Returns how much of it passes now. */
 static uint64_t measured_ns(struct fabemu *fab, const struct emu_call *call)
 {
     struct nic_compute *c = &fab->sim.compute;
-    uint64_t now = work(c), done = now - c->left, ns;
+    uint64_t now = work(c), done = now - c->work_at_return, ns;
 
-    c->left = now;
-    if (waits(c, call) && done < WAITING)
+    c->work_at_return = now;
+    if (is_repeated_poll(c, call) && done < POLL_GAP_MOST)
         return 0;
     c->uncounted += done;
-    if (emu_call_is_soft(call->kind) && c->uncounted < LEAST)
+    if (emu_call_is_soft(call->kind) && c->uncounted < SOFT_LEAST)
         return 0;
     ns = (uint64_t)((double)c->uncounted * compute_of(fab)->unit_ps / 1000);
     c->uncounted = 0;
-    if (!records(fab))
+    if (!is_recorded(fab))
         return ns;
     c->pending_ns += ns;
-    if (emu_call_is_soft(call->kind) && !waits(c, call))
+    if (emu_call_is_soft(call->kind) && !is_repeated_poll(c, call))
         record_soft(c, call);
     return ns;
 }
 
 /* --- replay -------------------------------------------------------------------------- */
 
-/* The program makes @call, which is not the next one of the recording. */
-static void differ(struct fabemu *fab, const struct emu_call *call)
+/* Report that the program makes @call, which is not the next call of the recording. */
+static void report_difference(struct fabemu *fab, const struct emu_call *call)
 {
     struct nic_compute *c = &fab->sim.compute;
     struct emu_simtime *sim = &fab->hostif.shared->sim;
@@ -157,8 +161,8 @@ static void differ(struct fabemu *fab, const struct emu_call *call)
 }
 
 /*
- * Return the recorded time before @call. A poll that follows another one has none: it waits. Before
- * a post, also the times of polls and readings of the clock that the program did not make here.
+ * Return the recorded time before @call. It is 0 for a repeated poll. For a post, add the times of
+ * recorded polls and readings of the clock that the program did not make in this run.
  */
 static uint64_t replayed_ns(struct fabemu *fab, const struct emu_call *call)
 {
@@ -167,11 +171,12 @@ static uint64_t replayed_ns(struct fabemu *fab, const struct emu_call *call)
     uint64_t ns = 0;
 
     if (emu_call_is_soft(call->kind)) {
-        if (next->kind != call->kind || waits(c, call) || *since_last(c, call) <= next->bytes)
+        if (next->kind != call->kind || is_repeated_poll(c, call) ||
+            *soft_calls(c, call) <= next->bytes)
             return 0;
         ns = next->ns;
         nic_tape_skip(c->tape);
-        was_on_tape(c);
+        reset_soft_calls(c);
         return ns;
     }
     for (; emu_call_is_soft(next->kind); nic_tape_skip(c->tape))
@@ -179,7 +184,7 @@ static uint64_t replayed_ns(struct fabemu *fab, const struct emu_call *call)
     ns += next->ns;
     next->ns = 0; /* if the call fails, and the program tries again */
     if (next->kind != call->kind || next->node != call->node || next->bytes != call->bytes)
-        differ(fab, call);
+        report_difference(fab, call);
     return ns;
 }
 
@@ -200,7 +205,7 @@ void nic_call_begin(struct fabemu *fab, const struct emu_call *call)
         ns = replayed_ns(fab, call);
     if (!c->began)
         return;
-    if (measures(fab))
+    if (is_measured(fab))
         ns = measured_ns(fab, call);
     pass(fab, ns);
     if (!emu_call_is_soft(call->kind))
@@ -231,7 +236,7 @@ void nic_sim_progress(struct fabemu *fab)
     c->seen = emu_count_read(&fab->sim.completed);
 }
 
-/* The program has posted @call: record it, or go on to the next one of the recording. */
+/* Handle a posted @call: record it, or advance to the next call of the recording. */
 static void posted_one(struct fabemu *fab, const struct emu_call *call)
 {
     struct emu_simtime *sim = &fab->hostif.shared->sim;
@@ -249,7 +254,7 @@ static void posted_one(struct fabemu *fab, const struct emu_call *call)
     }
     if (!c->tape)
         return;
-    was_on_tape(c);
+    reset_soft_calls(c);
     if (c->replays) {
         nic_tape_skip(c->tape);
         return;
@@ -268,8 +273,8 @@ void nic_call_end(struct fabemu *fab, const struct emu_call *call, bool posted)
     c->polled = call->kind == EMU_CALL_POLL && c->began;
     if (posted)
         posted_one(fab, call);
-    if (measures(fab))
-        c->left = work(c);
+    if (is_measured(fab))
+        c->work_at_return = work(c);
 }
 
 /* --- begin and end ------------------------------------------------------------------- */

@@ -19,9 +19,9 @@ int nic_tape_open(struct nic_tape **ret, int fd, bool replays);
 /** nic_tape_put - record a call. If the file cannot be written, the recording ends there. */
 void nic_tape_put(struct nic_tape *tape, const struct emu_call *call);
 
-/** nic_tape_next - the next call to replay. After the last one, EMU_CALL_END again. */
+/** nic_tape_next - return the next call to replay. After the last call, it is EMU_CALL_END. */
 struct emu_call *nic_tape_next(struct nic_tape *tape);
-void nic_tape_skip(struct nic_tape *tape); /* go on to the call after it */
+void nic_tape_skip(struct nic_tape *tape); /* advance to the call after the next one */
 
 /** nic_tape_close - write what is left, and close the file. @tape may be NULL. */
 void nic_tape_close(struct nic_tape *tape);

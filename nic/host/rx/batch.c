@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * batch.c - execute the batches of peers on registered memory, segment by segment
+ * batch.c - execute the batches of peers on registered memory, segment by segment.
  *
  * The segments of a batch are requests in a row, so they arrive in order, and none is buffered. The
  * result of a batch is collected, and sent after the last segment as the DATA of a get. Without a
@@ -142,7 +142,7 @@ static int record_execute(const struct nic_region *region, struct nic_batch *bat
     return 0;
 }
 
-/* The next @n bytes of the current block were executed. */
+/* Record that the next @n bytes of the current block were executed. */
 static inline void record_advance(struct nic_batch *batch, uint64_t n)
 {
     batch->record.offset += n;

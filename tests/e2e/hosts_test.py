@@ -331,7 +331,7 @@ def mismatches(cwd):
     key.write_bytes(os.urandom(32))
     keyed.write_text(f"fabric two-hosts\nkey {key}\nsilent 5s\n{ports}")
     other.write_text(f"fabric two-hosts\nkey none\nsilent 4s\n{ports}")
-    another = r"the other host has another cluster file, network or profile"
+    another = r"the other host has another cluster file, network, profile or version of fabemu"
     return (("another network", [], "--topo kary:8,2", another),
             ("another profile", [], "--profile qsnet3", another),
             ("another cluster file", [], f"--cluster {other}", another),

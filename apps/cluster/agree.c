@@ -16,6 +16,7 @@
 #include "apps/fabric/counters.h"
 #include "apps/fault/fault.h"
 #include "apps/base/message.h"
+#include "emu/hostif/hostif.h"
 #include "emu/util/random.h"
 
 /* --- the canonical text ------------------------------------------------------------- */
@@ -72,6 +73,8 @@ static void print_counter(void *to, const char *part, const char *name)
 
 static int print_all(const struct cluster *cluster, const struct fabric_config *config, FILE *to)
 {
+    fprintf(to, "version " FABEMU_VERSION "\n");
+    print_number(to, "protocol", EMU_HOSTIF_VERSION); /* agents forward requests of processes */
     cluster_print(cluster, to);
     fprintf(to, "topo %s\n", config->graph->spec);
     emu_profile_each(&config->profile, print_number, to);

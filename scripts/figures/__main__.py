@@ -114,10 +114,10 @@ def choose(only):
     return [figure for number, figure in FIGURES.items() if number in figures], rows
 
 
-def print_list():
-    for figure in FIGURES.values():
+def print_list(figures, rows):
+    for figure in figures:
         print(f"{figure.number:<4} {figure.title}")
-    for row in ROWS:
+    for row in rows:
         print(f"{row.id:<4} {row.what}" + (f": {row.rule}" if row.rule else ""))
 
 
@@ -158,7 +158,7 @@ def main():
     options = parser().parse_args()
     figures, rows = choose(options.only)
     if options.list:
-        print_list()
+        print_list(figures, rows)
         return 0
     if not options.fabemu:
         parser().error("--fabemu must name the command that measures")

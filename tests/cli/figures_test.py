@@ -72,6 +72,11 @@ class FiguresTest(FabemuCase):
                          {f"{v}{n}" for v in "vV" for n in range(1, 4)} |
                          {f"n{n}" for n in range(1, 7)})
 
+    def test_list__with_only_names_the_selected_ones(self):
+        done = self.fabemu("figures", "--list", "--only", "fig16,q3")
+        names = {line.split()[0] for line in done.stdout.splitlines()}
+        self.assertEqual(names, {"16", "q3", "A8", "A9", "Q3"})
+
     def test_help__names_the_options(self):
         done = self.fabemu("figures", "--help")
         self.assertEqual((done.returncode, done.stderr), (0, ""))

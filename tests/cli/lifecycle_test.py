@@ -178,9 +178,9 @@ class LifeTest(FabemuCase):
                  's.sendall(b\'{"cmd":"attach","version":1,"want":-1}\\n\')\ns.recv(4096)\n')
         run = self.fabemu("run", "--", sys.executable, "-c", older)
         self.assertIn(", 1 attempt to attach failed\n", run.stderr)
-        self.assertRegex(run.stderr.splitlines()[-1], "^fabemu: this process's library has "
-                         r"protocol version 1, but the fabric has version \d+: use the "
-                         "libfabemu that ")
+        self.assertRegex(run.stderr.splitlines()[-1],
+                         "^fabemu: this process's library has protocol version 1, but the fabric "
+                         r"has version \d+: use the libfabemu that ")
         self.assertNotIn("another network", run.stderr)
 
     def test_killed_rank__ends_the_run(self):

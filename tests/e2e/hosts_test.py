@@ -323,7 +323,27 @@ def launched(checks, args, name, agent):
 
 # --- hosts that do not fit ---------------------------------------------------------------
 
-def mismatches(cwd):
+def other_version(args, cwd):
+    """Returns an agent that starts a fabemu whose digest has another version of fabemu. It is a
+    copy of ours with another text, in a folder with all other files of the build."""
+    ours = pathlib.Path(args.fabemu).resolve()
+    other = pathlib.Path(cwd, "version")
+    other.mkdir()
+    for path in ours.parent.iterdir():
+        if path != ours:
+            (other / path.name).symlink_to(path)
+    code, count = re.subn(rb"(?<=\0version )\d(?=[.\d]+\n\0)", b"9", ours.read_bytes())
+    assert count == 1, count
+    (other / ours.name).write_bytes(code)
+    (other / ours.name).chmod(0o755)
+    agent = pathlib.Path(cwd, "agent")
+    agent.write_text(f'#!/bin/bash\nours={ours} other={other / ours.name}\n'
+                     'exec "$OMPI_MCA_plm_rsh_agent" "${@//"$ours"/"$other"}"\n')
+    agent.chmod(0o755)
+    return agent
+
+
+def mismatches(args, cwd):
     """(what, options of two-hosts, options of the remote host, the error on both sides)."""
     ports = "".join(f"host h{host}\n    port net_af_packet0,iface=eth1\n" for host in (0, 1))
     key, keyed, other = (pathlib.Path(cwd, name) for name in ("key", "keyed", "other"))
@@ -331,10 +351,11 @@ def mismatches(cwd):
     key.write_bytes(os.urandom(32))
     keyed.write_text(f"fabric two-hosts\nkey {key}\nsilent 5s\n{ports}")
     other.write_text(f"fabric two-hosts\nkey none\nsilent 4s\n{ports}")
-    another = r"the other host has another cluster file, network or profile"
+    another = r"the other host has another cluster file, network, profile or version of fabemu"
     return (("another network", [], "--topo kary:8,2", another),
             ("another profile", [], "--profile qsnet3", another),
             ("another cluster file", [], f"--cluster {other}", another),
+            ("another version", ["--launch", str(other_version(args, cwd))], "", another),
             ("another key", ["--key"], f"--cluster {keyed}",
              r"does the other host have the same key\?"),
             ("a key", [], f"--cluster {keyed}", "has (no|a) key, and this one has( none)?"))
@@ -355,7 +376,8 @@ def check_mismatch(args, mismatch):
 
 def check_mismatches(checks, args):
     with common.scratch() as cwd, concurrent.futures.ThreadPoolExecutor() as pool:
-        for wrong in pool.map(lambda mismatch: check_mismatch(args, mismatch), mismatches(cwd)):
+        for wrong in pool.map(lambda mismatch: check_mismatch(args, mismatch),
+                              mismatches(args, cwd)):
             checks.that(not wrong, wrong)
 
 

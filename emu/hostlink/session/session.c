@@ -281,7 +281,8 @@ static void session_refusal(enum session_refusal refusal, uint64_t version, char
                  "the other host uses version %" PRIu64 " of host links, this one version %u",
                  version, EMU_FRAME_VERSION);
     else if (refusal == SESSION_DIGEST)
-        snprintf(text, bytes, "the other host has another cluster file, network or profile");
+        snprintf(text, bytes,
+                 "the other host has another cluster file, network, profile or version of fabemu");
     else
         snprintf(text, bytes, "the hosts support no common check of frames");
 }

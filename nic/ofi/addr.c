@@ -302,9 +302,12 @@ int ofi_addr_copy(uint32_t format, const struct ofi_addr *addr, void *to, size_t
     char text[OFI_ADDR_TEXT_BYTES];
     struct sockaddr_in in;
     const void *from = addr;
-    size_t room = *bytes, all = format_bytes(format);
+    size_t room, all = format_bytes(format);
     int err = 0;
 
+    if (!bytes)
+        return -FI_EINVAL;
+    room = *bytes;
     if (format == FI_ADDR_STR) {
         all = text_print(addr, text, sizeof text);
         from = text;

@@ -27,10 +27,14 @@ static struct fi_ops alias_fid_ops = {
 
 int ofi_alias_open(struct ofi_handle *of, struct fi_alias *ret)
 {
-    struct ofi_handle *alias = malloc(sizeof *alias);
-    uint64_t flags = ret->flags;
+    struct ofi_handle *alias;
+    uint64_t flags;
     int err = 0;
 
+    if (!ret || !ret->fid)
+        return -FI_EINVAL;
+    flags = ret->flags;
+    alias = malloc(sizeof *alias);
     if (!alias)
         return -FI_ENOMEM;
     *alias = *of;

@@ -144,6 +144,8 @@ int ofi_atomic_query(struct fid_domain *domain, enum fi_datatype type, enum fi_o
     if (flags & ~(FI_FETCH_ATOMIC | FI_COMPARE_ATOMIC) ||
         flags == (FI_FETCH_ATOMIC | FI_COMPARE_ATOMIC))
         return -FI_EBADFLAGS;
+    if (!attr)
+        return -FI_EINVAL;
     if (atomic_find(call, type, op, &job))
         return -FI_EOPNOTSUPP;
     *attr = (struct fi_atomic_attr){.count = OFI_ATOMIC_BYTES / job.element, .size = job.element};
@@ -506,6 +508,8 @@ static ssize_t atomic_compwrite(struct fid_ep *ep, const void *buf, size_t count
 static ssize_t atomic_msg(struct fid_ep *ep, enum atomic_call call, const struct fi_msg_atomic *msg,
                           struct atomic_local compare, struct atomic_local result, uint64_t flags)
 {
+    if (!msg)
+        return -FI_EINVAL;
     return atomic_start(ep, &(struct atomic){.call = call,
                                              .operand = {msg->msg_iov, msg->iov_count},
                                              .compare = compare,

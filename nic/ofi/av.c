@@ -274,7 +274,7 @@ static int av_lookup(struct fid_av *fid, fi_addr_t fi_addr, void *to, size_t *by
     struct ofi_av *av = ofi_av_of(&fid->fid);
     struct ofi_addr addr = {.fabric = av->domain->fabric_hash};
     struct ofi_peer peer;
-    int err = ofi_entries_get(&av->entries, fi_addr, &peer);
+    int err = bytes ? ofi_entries_get(&av->entries, fi_addr, &peer) : -FI_EINVAL;
 
     if (err)
         return err;
@@ -290,8 +290,11 @@ static const char *av_straddr(struct fid_av *fid, const void *from, char *text, 
     static const char invalid[] = "invalid address";
     const struct ofi_av *av = ofi_av_of(&fid->fid);
     struct ofi_addr addr;
-    size_t room = *bytes;
+    size_t room;
 
+    if (!bytes || (!text && *bytes))
+        return NULL;
+    room = *bytes;
     if (!ofi_addr_read_whole(av->domain->addr_format, from, &addr)) {
         *bytes = ofi_addr_text(av->domain->addr_format, &addr, text, room);
         return text;
@@ -362,7 +365,7 @@ int ofi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_a
                 void *context)
 {
     struct ofi_av *av;
-    int err = attr ? attr_check(attr) : -FI_EINVAL;
+    int err = attr && ret ? attr_check(attr) : -FI_EINVAL;
 
     if (err)
         return err;

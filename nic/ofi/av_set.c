@@ -138,7 +138,7 @@ static int set_combine(struct fid_av_set *to, const struct fid_av_set *from, enu
     const struct ofi_av_set *other = set_of((struct fid_av_set *)from);
     fi_addr_t *list;
     uint32_t count;
-    int err = set->av == other->av ? ofi_av_set_copy(other, &list, &count) : -FI_EINVAL;
+    int err = from && set->av == other->av ? ofi_av_set_copy(other, &list, &count) : -FI_EINVAL;
 
     if (err)
         return err;
@@ -167,6 +167,8 @@ static int set_diff(struct fid_av_set *to, const struct fid_av_set *from)
 static int set_addr(struct fid_av_set *fid, fi_addr_t *ret)
 {
     (void)fid;
+    if (!ret)
+        return -FI_EINVAL;
     *ret = OFI_AV_SET_ADDR;
     return 0;
 }
@@ -245,7 +247,7 @@ int ofi_av_set_open(struct fid_av *av, struct fi_av_set_attr *attr, struct fid_a
 {
     struct ofi_av *of = ofi_av_of(&av->fid);
     struct ofi_av_set *set;
-    int err = attr ? attr_check(of, attr) : -FI_EINVAL;
+    int err = attr && ret ? attr_check(of, attr) : -FI_EINVAL;
 
     if (err)
         return err;

@@ -133,6 +133,8 @@ int ofi_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct f
     struct ofi_cntr *cntr;
     int err;
 
+    if (!attr || !ret)
+        return -FI_EINVAL;
     if (attr->events != FI_CNTR_EVENTS_COMP)
         return -FI_ENOSYS;
     if (attr->flags) /* flags such as FI_PEER are not supported */

@@ -156,9 +156,12 @@ static ssize_t cq_pop(struct ofi_cq *cq, char *to, size_t count, fi_addr_t *sour
 static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *source)
 {
     struct ofi_cq *cq = container_of(fid, struct ofi_cq, cq_fid);
-    ssize_t got = cq_pop(cq, buf, count, source);
     unsigned moved = 0;
+    ssize_t got;
 
+    if (!buf && count)
+        return -FI_EINVAL;
+    got = cq_pop(cq, buf, count, source);
     if (got == -FI_EAGAIN) {
         moved = fabemu_progress(cq->domain->fab);
         got = cq_pop(cq, buf, count, source);
@@ -197,6 +200,8 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf, uint6
     ssize_t got = -FI_EAGAIN;
 
     (void)flags;
+    if (!buf)
+        return -FI_EINVAL;
     ofi_lock(&cq->lock);
     struct ofi_op *op = cq_peek(cq);
 
@@ -233,7 +238,7 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr
     ssize_t got;
 
     (void)cond; /* the threshold is only a hint */
-    if (cq->source.wait_obj == FI_WAIT_NONE)
+    if (cq->source.wait_obj == FI_WAIT_NONE || (!buf && count))
         return -FI_EINVAL;
     while ((got = cq_pop(cq, buf, count, source)) == -FI_EAGAIN)
         if (atomic_exchange_explicit(&cq->signalled, false, memory_order_relaxed) ||
@@ -350,7 +355,7 @@ static size_t cq_entry_bytes(enum fi_cq_format format)
 int ofi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **ret,
                 void *context)
 {
-    size_t entry_bytes = cq_entry_bytes(attr->format);
+    size_t entry_bytes = attr && ret ? cq_entry_bytes(attr->format) : 0;
     struct ofi_cq *cq;
     int err;
 

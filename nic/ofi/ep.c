@@ -286,7 +286,8 @@ static int ep_enable(struct ofi_ep *ep)
 /* Get or set operation flags. FI_TRANSMIT or FI_RECV in *flags selects the direction. */
 static int ep_op_flags(struct ofi_handle *handle, uint64_t *flags, bool set)
 {
-    uint64_t side = *flags & (FI_TRANSMIT | FI_RECV), wanted = *flags & ~side;
+    uint64_t given = flags ? *flags : 0;
+    uint64_t side = given & (FI_TRANSMIT | FI_RECV), wanted = given & ~side;
     uint64_t *own = side == FI_TRANSMIT ? &handle->tx_flags : &handle->rx_flags;
     uint64_t known = side == FI_TRANSMIT ? OFI_OP_FLAGS_TX | (handle->ep->caps & FI_TRIGGER)
                                          : OFI_OP_FLAGS_RX;
@@ -444,10 +445,13 @@ int ofi_ep_peer(const struct ofi_ep *ep, fi_addr_t addr, struct ofi_peer *ret)
 
 int ofi_opt_get(int level, int name, int which, size_t is, void *value, size_t *bytes)
 {
-    size_t room = *bytes;
+    size_t room;
 
     if (level != FI_OPT_ENDPOINT || name != which)
         return -FI_ENOPROTOOPT;
+    if (!value || !bytes)
+        return -FI_EINVAL;
+    room = *bytes;
     *bytes = sizeof is;
     if (room < sizeof is)
         return -FI_ETOOSMALL;
@@ -542,12 +546,12 @@ int ofi_ep_check(const struct fi_info *info, struct ofi_addr *source)
 
 int ofi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ret, void *context)
 {
-    const struct fi_ep_attr none = {0}, *attr = info->ep_attr ? info->ep_attr : &none;
+    const struct fi_ep_attr none = {0}, *attr = info && info->ep_attr ? info->ep_attr : &none;
     bool shares_tx = attr->tx_ctx_cnt == FI_SHARED_CONTEXT;
     bool shares_rx = attr->rx_ctx_cnt == FI_SHARED_CONTEXT;
     struct ofi_addr source;
     struct ofi_ep *ep;
-    int err = ofi_ep_check(info, &source);
+    int err = info && ret ? ofi_ep_check(info, &source) : -FI_EINVAL;
 
     if (err)
         return err;

@@ -279,6 +279,8 @@ static ssize_t eq_read(struct fid_eq *fid, uint32_t *code, void *buf, size_t byt
 
     if (flags & ~FI_PEEK)
         return -FI_EBADFLAGS;
+    if (!code)
+        return -FI_EINVAL;
     eq_step(eq);
     pthread_mutex_lock(&eq->lock);
     got = eq_take(eq, code, buf, bytes, flags);
@@ -308,6 +310,8 @@ static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *buf, uint6
     ssize_t got = -FI_EAGAIN;
 
     (void)flags;
+    if (!buf)
+        return -FI_EINVAL;
     pthread_mutex_lock(&eq->lock);
     if (eq->oldest && eq->oldest->err.err) {
         free(eq->error);
@@ -322,6 +326,8 @@ static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *buf, uint6
 static ssize_t eq_write(struct fid_eq *fid, uint32_t code, const void *buf, size_t bytes,
                         uint64_t flags)
 {
+    if (!buf && bytes)
+        return -FI_EINVAL;
     int err = flags ? -FI_EBADFLAGS : eq_append(eq_of(fid), event_new(code, buf, bytes));
 
     return err ? err : (ssize_t)bytes;
@@ -395,7 +401,7 @@ int ofi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_e
     struct ofi_eq *eq;
     int err;
 
-    if (attr && attr->flags & ~(uint64_t)(FI_WRITE | FI_AFFINITY))
+    if (!ret || (attr && attr->flags & ~(uint64_t)(FI_WRITE | FI_AFFINITY)))
         return -FI_EINVAL;
     eq = calloc(1, sizeof *eq);
     if (!eq)

@@ -57,10 +57,11 @@ static int domain_open(struct fid_fabric *fabric_fid, struct fi_info *info, stru
                        void *context)
 {
     struct ofi_fabric *fabric = container_of(fabric_fid, struct ofi_fabric, fabric_fid);
-    int mr_mode = info->domain_attr ? info->domain_attr->mr_mode : FI_MR_PROV_KEY;
     struct ofi_domain *domain;
-    int err;
+    int mr_mode, err;
 
+    if (!info || !ret)
+        return -FI_EINVAL;
     if (info->domain_attr && info->domain_attr->name &&
         strcmp(info->domain_attr->name, ofi_prov.name) != 0)
         return -FI_EINVAL;
@@ -71,6 +72,7 @@ static int domain_open(struct fid_fabric *fabric_fid, struct fi_info *info, stru
     domain = calloc(1, sizeof *domain);
     if (!domain)
         return -FI_ENOMEM;
+    mr_mode = info->domain_attr ? info->domain_attr->mr_mode : FI_MR_PROV_KEY;
     err = fabemu_attach(&domain->fab, NULL);
     if (err) {
         ofi_report("%s", fabemu_error());
@@ -125,6 +127,8 @@ static struct fi_ops_fabric fabric_ops = {
 
 int ofi_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **ret, void *context)
 {
+    if (!attr || !ret)
+        return -FI_EINVAL;
     if (attr->name && strcmp(attr->name, ofi_prov.name) != 0)
         return -FI_ENODATA;
     struct ofi_fabric *fabric = calloc(1, sizeof *fabric);

@@ -234,7 +234,8 @@ static int mc_open(struct ofi_ep *ep, const struct ofi_av_set *set, void *contex
 }
 
 /* Check the arguments of fi_join_collective(). The address names a set, or a group of @ep. */
-static int join_check(struct ofi_ep *ep, const struct fi_collective_addr *addr, uint64_t flags)
+static int join_check(struct ofi_ep *ep, const struct fi_collective_addr *addr, uint64_t flags,
+                      struct fid_mc *const *ret)
 {
     if (!(flags & FI_COLLECTIVE) || !(ep->caps & FI_COLLECTIVE) || ep->sep || !ep->sends ||
         !ep->receives)
@@ -247,7 +248,7 @@ static int join_check(struct ofi_ep *ep, const struct fi_collective_addr *addr, 
         return -FI_EOPBADSTATE;
     if (!ep->eq)
         return -FI_ENOEQ;
-    if (!addr || !addr->set || addr->set->fid.fclass != FI_CLASS_AV_SET)
+    if (!ret || !addr || !addr->set || addr->set->fid.fclass != FI_CLASS_AV_SET)
         return -FI_EINVAL;
     if (addr->coll_addr == FI_ADDR_NOTAVAIL)
         return -FI_ENOSYS; /* such a group needs a communication key (av_set.c) */
@@ -268,7 +269,7 @@ int ofi_join(struct fid_ep *fid, const void *arg, uint64_t flags, struct fid_mc 
     struct ofi_ep *ep = ofi_ep_of(fid);
     const struct ofi_av_set *set;
     struct ofi_mc *mc;
-    int err = join_check(ep, addr, flags);
+    int err = join_check(ep, addr, flags, ret);
 
     if (err)
         return err;

@@ -135,7 +135,8 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t f
 
     if (flags & ~FI_RMA_EVENT || fid->fclass != FI_CLASS_DOMAIN)
         return -FI_EBADFLAGS;
-    if (!attr->mr_iov || !attr->iov_count || attr->iov_count > ofi_limits()->iovs || attr->offset)
+    if (!attr || !ret || !attr->mr_iov || !attr->iov_count ||
+        attr->iov_count > ofi_limits()->iovs || attr->offset)
         /* attr->iface is not checked, because it is undefined without FI_HMEM and before version
            1.9 */
         return -FI_EINVAL;

@@ -84,6 +84,8 @@ static struct ofi_xfer untagged_of(const struct fi_msg *msg, uint64_t flags)
 
 static ssize_t msg_recvmsg(struct fid_ep *ep, const struct fi_msg *msg, uint64_t flags)
 {
+    if (!msg)
+        return -FI_EINVAL;
     struct ofi_xfer xfer = untagged_of(msg, flags);
 
     if (flags & (FI_PEEK | FI_CLAIM | FI_DISCARD))
@@ -108,6 +110,8 @@ static ssize_t msg_recv(struct fid_ep *ep, void *buf, size_t bytes, void *desc, 
 
 static ssize_t msg_sendmsg(struct fid_ep *ep, const struct fi_msg *msg, uint64_t flags)
 {
+    if (!msg)
+        return -FI_EINVAL;
     struct ofi_xfer xfer = untagged_of(msg, flags);
 
     return ofi_send(ofi_ep_of(ep), &xfer);
@@ -173,6 +177,8 @@ static struct ofi_xfer tagged_of(const struct fi_msg_tagged *msg, uint64_t flags
 
 static ssize_t tagged_recvmsg(struct fid_ep *ep, const struct fi_msg_tagged *msg, uint64_t flags)
 {
+    if (!msg)
+        return -FI_EINVAL;
     struct ofi_xfer xfer = tagged_of(msg, flags);
 
     if (flags & FI_MULTI_RECV && flags & (FI_PEEK | FI_CLAIM))
@@ -203,6 +209,8 @@ static ssize_t tagged_recv(struct fid_ep *ep, void *buf, size_t bytes, void *des
 
 static ssize_t tagged_sendmsg(struct fid_ep *ep, const struct fi_msg_tagged *msg, uint64_t flags)
 {
+    if (!msg)
+        return -FI_EINVAL;
     struct ofi_xfer xfer = tagged_of(msg, flags);
 
     return ofi_send(ofi_ep_of(ep), &xfer);

@@ -83,7 +83,7 @@ int ofi_multi_setopt(fid_t fid, int level, int name, const void *value, size_t b
 
     if (level != FI_OPT_ENDPOINT || name != FI_OPT_MIN_MULTI_RECV)
         return -FI_ENOPROTOOPT;
-    if (bytes != sizeof min_bytes)
+    if (!value || bytes != sizeof min_bytes)
         return -FI_EINVAL;
     min_bytes = *(const size_t *)value;
     ep->multi_min_bytes = min_bytes ? min_bytes : 1; /* a full buffer takes no message */

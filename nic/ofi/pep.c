@@ -400,7 +400,8 @@ int ofi_pep_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep
     struct ofi_pep *pep;
     int err;
 
-    if (!info->ep_attr || info->ep_attr->type != FI_EP_MSG || ofi_addr_of_source(info, &source))
+    if (!info || !ret || !info->ep_attr || info->ep_attr->type != FI_EP_MSG ||
+        ofi_addr_of_source(info, &source))
         return -FI_EINVAL;
     pep = calloc(1, sizeof *pep);
     if (!pep)

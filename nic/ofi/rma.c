@@ -204,6 +204,8 @@ static ssize_t rma_start_at(struct ofi_ep *ep, enum ofi_count count, const struc
 static ssize_t rma_msg(struct fid_ep *ep, enum ofi_count count, const struct fi_msg_rma *msg,
                        uint64_t flags)
 {
+    if (!msg)
+        return -FI_EINVAL;
     return rma_start(ofi_ep_of(ep), count,
                      &(struct ofi_xfer){.iov = msg->msg_iov,
                                         .iovs = msg->iov_count,

@@ -120,7 +120,7 @@ static int context_open(struct ofi_sep *sep, size_t class, int index, uint64_t c
     struct ofi_ep *ep;
     int err;
 
-    if (index < 0 || (size_t)index >= side->count)
+    if (!ret || index < 0 || (size_t)index >= side->count)
         return -FI_EINVAL;
     ep = calloc(1, sizeof *ep);
     if (!ep)
@@ -244,11 +244,11 @@ static size_t sep_contexts(size_t want)
 int ofi_sep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ret,
                  void *context)
 {
-    const struct fi_ep_attr none = {0}, *attr = info->ep_attr ? info->ep_attr : &none;
+    const struct fi_ep_attr none = {0}, *attr = info && info->ep_attr ? info->ep_attr : &none;
     size_t tx = sep_contexts(attr->tx_ctx_cnt), rx = sep_contexts(attr->rx_ctx_cnt);
     struct ofi_addr source;
     struct ofi_sep *sep;
-    int err = ofi_ep_check(info, &source);
+    int err = info && ret ? ofi_ep_check(info, &source) : -FI_EINVAL;
 
     if (err)
         return err;

@@ -150,6 +150,8 @@ int ofi_wait_set_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, stru
     struct ofi_wait_set *set;
     int err;
 
+    if (!attr || !ret)
+        return -FI_EINVAL;
     if (attr->flags)
         return -FI_EBADFLAGS;
     set = calloc(1, sizeof *set);
@@ -185,6 +187,8 @@ static int poll_set_poll(struct fid_poll *fid, void **contexts, int count)
     struct members *members = &poll_set_of(fid)->members;
     int found = 0;
 
+    if (!contexts)
+        return -FI_EINVAL;
     pthread_mutex_lock(&members->lock);
     for (size_t i = 0; i < members->count && found < count; i++)
         if (ofi_source_step(members->source[i]))
@@ -251,6 +255,8 @@ int ofi_poll_set_open(struct fid_domain *domain, struct fi_poll_attr *attr, stru
 {
     struct poll_set *set;
 
+    if (!ret)
+        return -FI_EINVAL;
     if (attr && attr->flags)
         return -FI_EBADFLAGS;
     set = calloc(1, sizeof *set);

@@ -201,7 +201,7 @@ int ofi_stx_open(struct fid_domain *domain, struct fi_tx_attr *attr, struct fid_
 {
     struct ofi_stx *stx;
 
-    if (ofi_check_tx(attr, OFI_CAPS_TX))
+    if (!ret || ofi_check_tx(attr, OFI_CAPS_TX))
         return -FI_EINVAL;
     stx = calloc(1, sizeof *stx);
     if (!stx)
@@ -287,7 +287,7 @@ int ofi_srx_open(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_
     struct ofi_srx *srx;
     int err;
 
-    if (ofi_check_rx(attr, OFI_CAPS_RX))
+    if (!ret || ofi_check_rx(attr, OFI_CAPS_RX))
         return -FI_EINVAL;
     srx = calloc(1, sizeof *srx); /* unused pages of `at` take no memory */
     if (!srx)

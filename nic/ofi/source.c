@@ -87,6 +87,8 @@ struct ofi_source *ofi_source_of(struct fid *fid)
 
 int ofi_source_control(struct ofi_source *source, int command, void *arg)
 {
+    if (!arg)
+        return -FI_EINVAL;
     switch (command) {
     case FI_GETWAIT:
         if (source->own_signal.fd < 0)
@@ -131,6 +133,8 @@ void ofi_source_wake(struct ofi_source *source)
 int ofi_trywait(struct fid_fabric *fabric, struct fid **fids, int count)
 {
     (void)fabric;
+    if (!fids)
+        return -FI_EINVAL;
     for (int i = 0; i < count; i++) {
         struct ofi_source *source = ofi_source_of(fids[i]);
 

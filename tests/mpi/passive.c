@@ -439,6 +439,117 @@ static void refused(void)
     MPI_Win_free(&win);
 }
 
+/* --- types with equal blocks and gaps ---------------------------------------------------- */
+
+#define GAPS_INTS 60000
+
+/* Get, put and add @bytes by the type @its, and compare with a model of the target's memory. */
+static void equal_blocks_try(MPI_Win win, MPI_Datatype its, MPI_Aint at, int count,
+                             const int *model)
+{
+    static int out[GAPS_INTS], got[GAPS_INTS], all[GAPS_INTS];
+    int bytes = count * (int)sizeof(int), place = 0;
+    const char *packed = (const char *)got;
+
+    for (int i = 0; i < count; i++)
+        out[i] = (int)(at + 3 * i);
+    MPI_Win_lock(MPI_LOCK_EXCLUSIVE, target, 0, win);
+    MPI_Get(got, count, MPI_INT, target, at, 1, its, win);
+    MPI_Win_flush(target, win);
+    MPI_Accumulate(out, count, MPI_INT, target, at, 1, its, MPI_SUM, win);
+    MPI_Win_flush(target, win);
+    MPI_Get(all, GAPS_INTS, MPI_INT, target, 0, GAPS_INTS, MPI_INT, win);
+    MPI_Win_flush(target, win);
+    MPI_Put(got, count, MPI_INT, target, at, 1, its, win);
+    MPI_Win_unlock(target, win);
+    MPI_Unpack(packed, bytes, &place, all + at, 1, its, MPI_COMM_SELF); /* undo the sum */
+    that(!memcmp(all, model, sizeof all), "only elements of the type have changed", at);
+    place = 0;
+    MPI_Pack(model + at, 1, its, all, sizeof all, &place, MPI_COMM_SELF);
+    that(place == bytes && !memcmp(all, got, (size_t)bytes), "a get with gaps", count);
+    MPI_Win_lock(MPI_LOCK_SHARED, target, 0, win);
+    MPI_Get(all, GAPS_INTS, MPI_INT, target, 0, GAPS_INTS, MPI_INT, win);
+    MPI_Win_unlock(target, win);
+    that(!memcmp(all, model, sizeof all), "a put with gaps", at);
+}
+
+static void equal_blocks(void)
+{
+    static int memory[GAPS_INTS];
+    MPI_Datatype its;
+    MPI_Win win;
+
+    for (int i = 0; i < GAPS_INTS; i++)
+        memory[i] = 7 * i;
+    MPI_Win_create(memory, sizeof memory, sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (int block = 1; rank == 0 && block < 200; block = 2 * block + 1)
+        for (int blocks = 1; 2 * block * blocks < GAPS_INTS / 2; blocks = 6 * blocks + 1) {
+            MPI_Type_vector(blocks, block, 2 * block, MPI_INT, &its);
+            MPI_Type_commit(&its);
+            equal_blocks_try(win, its, 5, block * blocks, memory);
+            MPI_Type_free(&its);
+            MPI_Type_vector(blocks, block, -block - 3, MPI_INT, &its);
+            MPI_Type_commit(&its);
+            equal_blocks_try(win, its, GAPS_INTS - block - 1, block * blocks, memory);
+            MPI_Type_free(&its);
+        }
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Win_free(&win);
+}
+
+/* --- a target without memory ------------------------------------------------------------ */
+
+#define SCARCE_WORDS 2046 /* no other request for memory has the size of so many words */
+
+static _Atomic int scarce; /* how often malloc() still returns NULL for SCARCE_WORDS */
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SCARCE_TIMES 0 /* the sanitizer replaces malloc() */
+#else
+#define SCARCE_TIMES 3
+
+void *__libc_malloc(size_t bytes);
+
+void *malloc(size_t bytes)
+{
+    if (bytes == SCARCE_WORDS * sizeof(long) && scarce > 0) {
+        scarce--;
+        return NULL;
+    }
+    return __libc_malloc(bytes);
+}
+#endif
+
+/* The target has no memory for the result of a get with gaps, which is then tried again. */
+static void without_memory(void)
+{
+    static long memory[2 * SCARCE_WORDS], got[SCARCE_WORDS];
+    MPI_Datatype gaps;
+    MPI_Win win;
+
+    MPI_Type_vector(SCARCE_WORDS, 1, 2, MPI_LONG, &gaps);
+    MPI_Type_commit(&gaps);
+    for (long i = 0; i < SCARCE_WORDS; i++)
+        memory[2 * i] = i * i;
+    MPI_Win_create(memory, sizeof memory, 8, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    scarce = rank == target ? SCARCE_TIMES : 0;
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) {
+        MPI_Win_lock(MPI_LOCK_SHARED, target, 0, win);
+        that(MPI_Get(got, SCARCE_WORDS, MPI_LONG, target, 0, 1, gaps, win) == MPI_SUCCESS,
+             "a get without memory at the target", 0);
+        MPI_Win_unlock(target, win);
+        for (long i = 0; i < SCARCE_WORDS; i++)
+            if (got[i] != i * i)
+                that(0, "data of a get that was tried again", i);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    that(scarce == 0, "how often the target had no memory", scarce);
+    MPI_Win_free(&win);
+    MPI_Type_free(&gaps);
+}
+
 /* --- many windows ----------------------------------------------------------------------- */
 
 static void windows(void)
@@ -556,6 +667,8 @@ int main(int argc, char **argv)
             threads();
     }
     refused();
+    equal_blocks();
+    without_memory();
     windows();
     mine[0] = checks;
     mine[1] = failures;

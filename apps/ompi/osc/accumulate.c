@@ -67,15 +67,15 @@ static bool fetches_only(const struct accumulate *a)
 /* Return whether all elements are aligned as fabemu_atomic() requires. */
 static bool is_aligned(const struct accumulate *a)
 {
-    size_t size = a->primitive->super.size, bytes;
+    size_t size = a->primitive->super.size;
     uint64_t mask = (size < sizeof(uint64_t) ? size : sizeof(uint64_t)) - 1;
     struct osc_fabemu_pieces pieces;
+    struct osc_fabemu_piece piece;
     bool aligned = true;
-    uint64_t at;
 
     osc_fabemu_pieces_begin(&pieces, &a->its);
-    while (aligned && osc_fabemu_pieces_next(&pieces, &at, &bytes))
-        aligned = !(at & mask);
+    while (aligned && osc_fabemu_pieces_next(&pieces, &piece))
+        aligned = !((piece.at | piece.stride.step) & mask);
     osc_fabemu_pieces_end(&pieces);
     return aligned;
 }
@@ -110,8 +110,8 @@ static size_t part_most(const struct accumulate *a)
     return (a->to.type ? FABEMU_BATCH_RESULT : ATOMICS_MOST) / a->primitive->super.size;
 }
 
-/* Post the atomics for a contiguous piece of the target's memory. */
-static void post_piece(const struct accumulate *a, struct osc_fabemu_call *call, uint64_t at,
+/* Post the atomics for a contiguous block of the target's memory. */
+static void post_block(const struct accumulate *a, struct osc_fabemu_call *call, uint64_t at,
                        size_t bytes, const char *out, char *in)
 {
     size_t element = a->primitive->super.size, most = part_most(a), count;
@@ -138,24 +138,37 @@ static void post_piece(const struct accumulate *a, struct osc_fabemu_call *call,
     }
 }
 
+/* Post the atomics for the blocks of a piece. */
+static void post_blocks(const struct accumulate *a, struct osc_fabemu_call *call,
+                        const struct osc_fabemu_piece *piece, const char *out, char *in)
+{
+    uint64_t at = piece->at;
+    size_t bytes;
+
+    for (size_t done = 0; done < piece->bytes; done += bytes, at += piece->stride.step) {
+        bytes = piece->bytes - done;
+        bytes = bytes < piece->stride.block ? bytes : piece->stride.block;
+        post_block(a, call, at, bytes, out ? out + done : NULL, in ? in + done : NULL);
+    }
+}
+
 static void post_all(const struct accumulate *a, struct osc_fabemu_call *call, char *out, char *in)
 {
     struct osc_fabemu_run run = {.call = call,
                                  .record.op = (uint8_t)a->fab_op,
                                  .record.type = (uint8_t)a->fab_type};
     struct osc_fabemu_pieces pieces;
+    struct osc_fabemu_piece piece;
     int rc = OMPI_SUCCESS;
-    uint64_t at;
-    size_t bytes;
 
     osc_fabemu_pieces_begin(&pieces, &a->its);
-    while (!rc && osc_fabemu_pieces_next(&pieces, &at, &bytes)) {
-        if (has_records(a) && !pieces.plain && bytes <= OSC_FABEMU_SMALL)
-            rc = osc_fabemu_run_add(&run, at, bytes, out);
+    while (!rc && osc_fabemu_pieces_next(&pieces, &piece)) {
+        if (has_records(a) && !pieces.plain && piece.stride.block <= OSC_FABEMU_SMALL)
+            rc = osc_fabemu_run_add(&run, &piece, out);
         else
-            post_piece(a, call, at, bytes, out, in);
-        out = out ? out + bytes : NULL;
-        in = in ? in + bytes : NULL;
+            post_blocks(a, call, &piece, out, in);
+        out = out ? out + piece.bytes : NULL;
+        in = in ? in + piece.bytes : NULL;
     }
     osc_fabemu_pieces_end(&pieces);
     if (osc_fabemu_run_end(&run) || rc)

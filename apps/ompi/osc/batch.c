@@ -14,9 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BATCH_BYTES 8192u /* maximum size of the list of records */
-#define FIRST_BYTES 512u  /* initial size of its memory, because most lists are short */
-#define GETS_BYTES  1024u /* maximum size of the list of a batch of gets */
+#define BATCH_BYTES 8192u      /* maximum size of the list of records */
+#define FIRST_BYTES 512u       /* initial size of its memory, because most lists are short */
+#define GETS_BYTES  1024u      /* maximum size of the list of a batch of gets */
+#define RECORD_MOST (1u << 20) /* maximum size of the data of a long record */
 /* the longest record in a batch */
 #define RECORD_BYTES \
     (sizeof(struct fabemu_record) + sizeof(struct fabemu_stride) + OSC_FABEMU_SMALL)
@@ -133,60 +134,100 @@ static bool run_gets(const struct osc_fabemu_run *run)
     return run->record.op == FABEMU_RECORD_GET;
 }
 
-/*
- * A *run* is a sequence of blocks that are collected into records. Post the gets of the run as a
- * batch of their own.
- */
+/* A *run* is a sequence of blocks that are collected into records. */
+
+int osc_fabemu_gets_send(struct osc_fabemu_part *part)
+{
+    const struct osc_fabemu_place *place = &part->call->peer->place;
+    const struct fabemu_iov list = {part + 1, part->gets_listed};
+
+    return fabemu_batchv(part->call->w->fab, place->node, place->key, &list, 1, &part->result,
+                         &part->req);
+}
+
+/* Post the gets of the run as a batch of their own. */
 static void gets_post(struct osc_fabemu_run *run)
 {
-    const struct osc_fabemu_place *place = &run->call->peer->place;
     struct osc_fabemu_part *part = run->gets;
-    const struct fabemu_iov list = {part + 1, run->listed};
 
     run->gets = NULL;
     part->borrows = true;
-    osc_fabemu_part_posted(part, fabemu_batchv(run->call->w->fab, place->node, place->key, &list, 1,
-                                               &run->result, &part->req));
+    osc_fabemu_part_posted(part, osc_fabemu_gets_send(part));
 }
 
 /* Append the record to the batch of gets, which is posted first if it has no room. */
 static void gets_append(struct osc_fabemu_run *run)
 {
     size_t bytes = sizeof run->record + sizeof run->stride;
+    struct osc_fabemu_part *gets = run->gets;
     char *list;
 
-    if (run->gets && (run->listed + bytes > GETS_BYTES ||
-                      run->result.bytes + run->record.bytes > FABEMU_BATCH_RESULT ||
-                      (char *)run->result.base + run->result.bytes != run->data))
+    if (gets && (gets->gets_listed + bytes > GETS_BYTES ||
+                 gets->result.bytes + run->record.bytes > FABEMU_BATCH_RESULT ||
+                 (char *)gets->result.base + gets->result.bytes != run->data))
         gets_post(run);
     if (!run->gets) {
         run->gets = osc_fabemu_part(run->call, GETS_BYTES);
-        run->listed = 0;
-        run->result = (struct fabemu_iov){run->data, 0};
+        run->gets->result.base = run->data;
     }
-    list = (char *)(run->gets + 1) + run->listed;
+    gets = run->gets;
+    list = (char *)(gets + 1) + gets->gets_listed;
     memcpy(list, &run->record, sizeof run->record);
     memcpy(list + sizeof run->record, &run->stride, sizeof run->stride);
-    run->listed += run->record.strided ? bytes : sizeof run->record;
-    run->result.bytes += run->record.bytes;
+    gets->gets_listed += run->record.strided ? bytes : sizeof run->record;
+    gets->result.bytes += run->record.bytes;
 }
 
-/* Make a record of the blocks, if there are any. */
-static int run_record(struct osc_fabemu_run *run)
+/* Post the record as a batch of its own, without a copy of its data. */
+static void record_post(const struct osc_fabemu_run *run)
+{
+    static const char zeros[FABEMU_RECORD_UNIT];
+    const struct fabemu_record *record = &run->record;
+    const struct osc_fabemu_place *place = &run->call->peer->place;
+    struct osc_fabemu_part *part = osc_fabemu_part(run->call, sizeof *record + sizeof run->stride);
+    char *list = (char *)(part + 1);
+    const struct fabemu_iov iov[] = {{list, sizeof *record + sizeof run->stride},
+                                     {run->data, record->bytes},
+                                     {(void *)zeros, -record->bytes % FABEMU_RECORD_UNIT}};
+
+    memcpy(list, record, sizeof *record);
+    memcpy(list + sizeof *record, &run->stride, sizeof run->stride);
+    part->borrows = !run->call->out;
+    osc_fabemu_part_posted(part, fabemu_batchv(run->call->w->fab, place->node, place->key, iov,
+                                               iov[2].bytes ? 3 : 2, NULL, &part->req));
+}
+
+/* Make a record of blocks. */
+static int record_make(struct osc_fabemu_run *run)
 {
     struct osc_fabemu_window *w = run->call->w;
     struct fabemu_record *record = &run->record;
-    int rc = OMPI_SUCCESS;
 
-    if (!record->bytes)
-        return OMPI_SUCCESS;
     record->strided = record->bytes > run->stride.block;
     if (run_gets(run))
         gets_append(run);
+    else if (record->bytes > OSC_FABEMU_SMALL)
+        record_post(run);
     else
-        rc = osc_fabemu_batch(w, (int)(run->call->peer - w->peer), record,
-                              record->strided ? &run->stride : NULL, run->data);
-    record->bytes = 0;
+        return osc_fabemu_batch(w, (int)(run->call->peer - w->peer), record,
+                                record->strided ? &run->stride : NULL, run->data);
+    return OMPI_SUCCESS;
+}
+
+/* Make records of the blocks, if there are any. */
+static int run_record(struct osc_fabemu_run *run)
+{
+    uint64_t most = run_gets(run) ? FABEMU_BATCH_RESULT : RECORD_MOST, block = run->stride.block, n;
+    int rc = OMPI_SUCCESS;
+
+    most -= block ? most % block : 0;
+    for (; run->bytes && !rc; run->bytes -= n) {
+        n = run->bytes < most ? run->bytes : most;
+        run->record.bytes = (uint32_t)n;
+        rc = record_make(run);
+        run->record.offset += n / block * run->stride.step;
+        run->data += n;
+    }
     return rc;
 }
 
@@ -201,30 +242,31 @@ int osc_fabemu_run_end(struct osc_fabemu_run *run)
     return rc;
 }
 
-/* Return whether the run can include the block as well. */
-static bool run_continues(const struct osc_fabemu_run *run, uint64_t at, size_t bytes,
+/* Return whether the run can include the piece as well. */
+static bool run_continues(const struct osc_fabemu_run *run, const struct osc_fabemu_piece *piece,
                           const char *data)
 {
-    uint64_t has = run->record.bytes, most = run_gets(run) ? FABEMU_BATCH_RESULT : OSC_FABEMU_SMALL;
+    uint64_t has = run->bytes, bytes = piece->bytes,
+             most = run_gets(run) ? FABEMU_BATCH_RESULT : OSC_FABEMU_SMALL;
 
     return has && bytes == run->stride.block && has + bytes <= most && data == run->data + has &&
-           (has == bytes || at == run->next);
+           (has == bytes || piece->at == run->next);
 }
 
-int osc_fabemu_run_add(struct osc_fabemu_run *run, uint64_t at, size_t bytes, char *data)
+int osc_fabemu_run_add(struct osc_fabemu_run *run, const struct osc_fabemu_piece *piece, char *data)
 {
     int rc = OMPI_SUCCESS;
 
-    if (run_continues(run, at, bytes, data)) {
-        if (run->record.bytes == bytes)
-            run->stride.step = at - run->record.offset;
+    if (run_continues(run, piece, data)) {
+        if (run->bytes == piece->bytes)
+            run->stride.step = piece->at - run->record.offset;
     } else {
         rc = run_record(run);
-        run->record.offset = at;
-        run->stride.block = bytes;
+        run->record.offset = piece->at;
+        run->stride = piece->stride;
         run->data = data;
     }
-    run->record.bytes += (uint32_t)bytes;
-    run->next = at + run->stride.step;
+    run->bytes += piece->bytes;
+    run->next = piece->at + run->stride.step;
     return rc;
 }

@@ -182,16 +182,25 @@ static inline struct osc_fabemu_span osc_fabemu_span_of(const void *buf, int cou
     return (struct osc_fabemu_span){.at = (uintptr_t)buf, .count = count, .type = type};
 }
 
-/* The contiguous pieces of a span, one after the other. */
+/* A piece of a span: blocks of equal size and distance, or a single block. */
+struct osc_fabemu_piece {
+    uint64_t at;  /* address of the first block */
+    size_t bytes; /* size of all blocks */
+    struct fabemu_stride stride;
+};
+
+/* The pieces of a span, one after the other. */
 struct osc_fabemu_pieces {
     opal_convertor_t convertor;
     struct iovec iov[16];
     uint32_t next, count;
-    bool last;  /* `iov` contains the last pieces */
-    bool plain; /* the span has no gaps, so there is one piece, and no convertor is needed */
+    bool last;                     /* `iov` contains the last pieces */
+    bool plain;                    /* the span has no gaps */
+    bool converts;                 /* `convertor` is in use */
+    struct osc_fabemu_piece whole; /* if `convertor` is not in use: the span until it is returned */
 };
 void osc_fabemu_pieces_begin(struct osc_fabemu_pieces *pieces, const struct osc_fabemu_span *span);
-bool osc_fabemu_pieces_next(struct osc_fabemu_pieces *pieces, uint64_t *at, size_t *bytes);
+bool osc_fabemu_pieces_next(struct osc_fabemu_pieces *pieces, struct osc_fabemu_piece *piece);
 void osc_fabemu_pieces_end(struct osc_fabemu_pieces *pieces);
 
 size_t osc_fabemu_span_bytes(const struct osc_fabemu_span *span);
@@ -212,7 +221,9 @@ struct osc_fabemu_part {
     bool unordered;
     bool borrows; /* the adapter may access memory of the program until the part has ended */
     struct fabemu_req req;
-    /* here follows the list of a batch of gets */
+    /* of a batch of gets, whose list follows here; otherwise 0 */
+    size_t gets_listed;
+    struct fabemu_iov result;
 };
 struct osc_fabemu_call {
     struct osc_fabemu_window *w;
@@ -322,29 +333,31 @@ int osc_fabemu_state_add(struct osc_fabemu_window *w, int rank, size_t offset, u
 
 /*
  * A run: blocks of equal size and distance in the member's memory, which are sent as one record.
- * Records of puts and accumulates are copied into the member's batch. Gets have batches of their
- * own, because these have a result.
+ * Short records of puts and accumulates are copied into the member's batch. Long ones have batches
+ * of their own, and so have gets, because these have a result.
  */
 struct osc_fabemu_run {
     struct osc_fabemu_call *call;
-    struct fabemu_record record; /* bytes 0: no block was added */
+    struct fabemu_record record;
     struct fabemu_stride stride;
+    uint64_t bytes; /* size of all blocks; 0: no block was added */
     /* the address that the next block must have; not known after the first block */
     uint64_t next;
     char *data; /* data of all blocks, one after the other */
 
     struct osc_fabemu_part *gets; /* the batch of gets that is not posted yet; NULL: none */
-    size_t listed;                /* size of its list of records, in bytes */
-    struct fabemu_iov result;
 };
 /**
- * osc_fabemu_run_add - add a block of at most OSC_FABEMU_SMALL bytes. If the run cannot include it,
- * first make a record of the run, and begin a new run. Returns an error of MPI. Lock: not held.
- * osc_fabemu_run_end - make a record of the run, and post the gets. If the call has a request, the
- * request ends after the member's batch. Returns an error of MPI. Lock: not held.
+ * osc_fabemu_run_add - add a piece with blocks of at most OSC_FABEMU_SMALL bytes. If the run cannot
+ * include it, first make a record of the run, and begin a new run. Returns an error of MPI. Lock:
+ * not held. osc_fabemu_run_end - make a record of the run, and post the gets. If the call has a
+ * request, the request ends after the member's batch. Returns an error of MPI. Lock: not held.
  */
-int osc_fabemu_run_add(struct osc_fabemu_run *run, uint64_t at, size_t bytes, char *data);
+int osc_fabemu_run_add(struct osc_fabemu_run *run, const struct osc_fabemu_piece *piece,
+                       char *data);
 int osc_fabemu_run_end(struct osc_fabemu_run *run);
+/** osc_fabemu_gets_send - send a batch of gets. Errors: those of fabemu_batchv(). Lock: any. */
+int osc_fabemu_gets_send(struct osc_fabemu_part *part);
 
 /* --- transfer.c, continued: memory of members -------------------------------------------- */
 

@@ -35,27 +35,54 @@ void *osc_fabemu_span_plain(const struct osc_fabemu_span *span)
     return address(span->at + (uint64_t)span->type->super.true_lb);
 }
 
+/*
+ * Return the span as one piece, if Open MPI describes its type as one sequence of short blocks with
+ * equal distances, as that of MPI_Type_vector. Otherwise the piece has 0 bytes.
+ */
+static struct osc_fabemu_piece regular_piece(const struct osc_fabemu_span *span)
+{
+    const dt_type_desc_t *type = &span->type->super.opt_desc;
+    const ddt_elem_desc_t *blocks = &type->desc->elem;
+    size_t bytes = osc_fabemu_span_bytes(span);
+
+    if (span->count != 1 || type->used != 1 || !(blocks->common.flags & OPAL_DATATYPE_FLAG_DATA) ||
+        bytes / blocks->count > OSC_FABEMU_SMALL)
+        return (struct osc_fabemu_piece){0};
+    return (struct osc_fabemu_piece){.at = span->at + (uint64_t)blocks->disp,
+                                     .bytes = bytes,
+                                     .stride = {.block = bytes / blocks->count,
+                                                .step = (uint64_t)blocks->extent}};
+}
+
 void osc_fabemu_pieces_begin(struct osc_fabemu_pieces *pieces, const struct osc_fabemu_span *span)
 {
     void *plain = osc_fabemu_span_plain(span);
+    size_t bytes = osc_fabemu_span_bytes(span);
 
     pieces->next = pieces->count = 0;
-    pieces->last = pieces->plain = plain != NULL;
-    if (plain) {
-        pieces->iov[0] = (struct iovec){plain, osc_fabemu_span_bytes(span)};
-        pieces->count = pieces->iov[0].iov_len != 0;
+    pieces->plain = plain != NULL;
+    pieces->whole = plain ? (struct osc_fabemu_piece){(uintptr_t)plain, bytes, {.block = bytes}}
+                          : regular_piece(span);
+    pieces->converts = !plain && !pieces->whole.bytes;
+    pieces->last = !pieces->converts;
+    if (!pieces->converts)
         return;
-    }
     OBJ_CONSTRUCT(&pieces->convertor, opal_convertor_t);
     (void)opal_convertor_copy_and_prepare_for_send(ompi_mpi_local_convertor, &span->type->super,
                                                    (size_t)span->count, address(span->at), 0,
                                                    &pieces->convertor);
 }
 
-bool osc_fabemu_pieces_next(struct osc_fabemu_pieces *pieces, uint64_t *at, size_t *bytes)
+bool osc_fabemu_pieces_next(struct osc_fabemu_pieces *pieces, struct osc_fabemu_piece *piece)
 {
+    const struct iovec *iov;
     size_t all;
 
+    if (pieces->whole.bytes) {
+        *piece = pieces->whole;
+        pieces->whole.bytes = 0;
+        return true;
+    }
     while (pieces->next == pieces->count && !pieces->last) {
         pieces->next = 0;
         pieces->count = sizeof pieces->iov / sizeof pieces->iov[0];
@@ -63,14 +90,15 @@ bool osc_fabemu_pieces_next(struct osc_fabemu_pieces *pieces, uint64_t *at, size
     }
     if (pieces->next == pieces->count)
         return false;
-    *at = (uintptr_t)pieces->iov[pieces->next].iov_base;
-    *bytes = pieces->iov[pieces->next++].iov_len;
+    iov = &pieces->iov[pieces->next++];
+    *piece =
+        (struct osc_fabemu_piece){(uintptr_t)iov->iov_base, iov->iov_len, {.block = iov->iov_len}};
     return true;
 }
 
 void osc_fabemu_pieces_end(struct osc_fabemu_pieces *pieces)
 {
-    if (pieces->plain)
+    if (!pieces->converts)
         return;
     opal_convertor_cleanup(&pieces->convertor);
     OBJ_DESTRUCT(&pieces->convertor);
@@ -255,6 +283,24 @@ static ompi_request_t *part_take(struct osc_fabemu_window *w, struct osc_fabemu_
     return call_part_ends(call);
 }
 
+/*
+ * Return whether the oldest part to @peer has ended. If it is a batch of gets, and the member had
+ * no memory for its result, send it again. Lock: held.
+ */
+static bool first_has_ended(const struct osc_fabemu_peer *peer)
+{
+    struct osc_fabemu_part *part = peer->first;
+    int status = part ? fabemu_req_status(&part->req) : FABEMU_PENDING;
+
+    if (status != -ENOBUFS || !part->gets_listed)
+        return status != FABEMU_PENDING;
+    part->req = (struct fabemu_req){.incarnation = peer->place.incarnation};
+    status = osc_fabemu_gets_send(part);
+    if (status)
+        part->req.status = status;
+    return false;
+}
+
 int osc_fabemu_reap(struct osc_fabemu_window *w, int rank)
 {
     struct osc_fabemu_peer *peer = &w->peer[rank];
@@ -262,7 +308,7 @@ int osc_fabemu_reap(struct osc_fabemu_window *w, int rank)
     int count = 0;
 
     OPAL_THREAD_LOCK(&w->lock);
-    while (count < 16 && peer->first && fabemu_req_status(&peer->first->req) != FABEMU_PENDING) {
+    while (count < 16 && first_has_ended(peer)) {
         done[count] = part_take(w, peer);
         count += done[count] != NULL;
     }
@@ -489,19 +535,18 @@ void osc_fabemu_move(struct osc_fabemu_call *call, const struct osc_fabemu_span 
     struct osc_fabemu_run run = {.call = call,
                                  .record.op = puts ? FABEMU_RECORD_PUT : FABEMU_RECORD_GET};
     struct osc_fabemu_pieces pieces;
+    struct osc_fabemu_piece piece;
     char *at_local = local;
     int rc = OMPI_SUCCESS;
-    uint64_t at;
-    size_t bytes;
 
     osc_fabemu_pieces_begin(&pieces, its);
-    for (; left && !rc && osc_fabemu_pieces_next(&pieces, &at, &bytes); left -= bytes) {
-        bytes = bytes < left ? bytes : left;
-        if (!pieces.plain && bytes <= OSC_FABEMU_SMALL)
-            rc = osc_fabemu_run_add(&run, at, bytes, at_local);
+    for (; left && !rc && osc_fabemu_pieces_next(&pieces, &piece); left -= piece.bytes) {
+        piece.bytes = piece.bytes < left ? piece.bytes : left;
+        if (!pieces.plain && piece.stride.block <= OSC_FABEMU_SMALL)
+            rc = osc_fabemu_run_add(&run, &piece, at_local);
         else
-            move_piece(call, at, at_local, bytes, puts);
-        at_local += bytes;
+            move_piece(call, piece.at, at_local, piece.bytes, puts);
+        at_local += piece.bytes;
     }
     osc_fabemu_pieces_end(&pieces);
     if (osc_fabemu_run_end(&run) || rc)

@@ -161,7 +161,7 @@ void goal_message_recv(struct goal_node *node, uint32_t op, uint64_t now_ps)
 
 void goal_message_arrived(struct goal_node *node, uint32_t ref, uint64_t now_ps)
 {
-    struct goal_item *item = goal_node_item(node, ref);
+    const struct goal_item *item = goal_node_item(node, ref);
     uint32_t message = goal_ref_message(node, ref);
 
     switch ((enum goal_packet)item->what) {
@@ -184,6 +184,9 @@ void goal_message_arrived(struct goal_node *node, uint32_t ref, uint64_t now_ps)
         break;
     case GOAL_FIN:
         goal_ops_done(node, node->player->goal->message[message].op, now_ps);
+        break;
+    case GOAL_GROUP:
+        goal_coll_arrived(node, ref, now_ps);
         break;
     }
 }

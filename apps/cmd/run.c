@@ -59,7 +59,6 @@
 enum phase { RUNNING, LEFTOVER, ENDING, TERM, KILL, LAST };
 
 struct run {
-    const char *goal; /* file of --goal; NULL: none */
     struct host host;
     int signal_fd;
     const struct output *report; /* file of --report; fd -1: none */
@@ -570,26 +569,6 @@ static int check_replay(struct json_object *report, int status)
     return status ? status : EXIT_FAILURE;
 }
 
-/*
- * Return @status, or EXIT_FAILURE if it is 0 and the program has made calls that the file of --goal
- * cannot hold.
- */
-static int check_goal(struct json_object *report, const char *path, int status)
-{
-    struct json_object *calls =
-        json_object_object_get(json_object_object_get(report, "clock"), "calls");
-    long long collective = emu_json_number(json_object_object_get(calls, "collective"), "calls", 0);
-    long long one_sided = emu_json_number(json_object_object_get(calls, "one_sided"), "calls", 0);
-
-    if (!path || (!collective && !one_sided))
-        return status;
-    print_message("%s is not the whole program: GOAL has no collectives in the network (%lld "
-                  "calls) and no one-sided accesses (%lld calls); with mpirun --mca "
-                  "coll_fabemu_enable 0 collectives use messages",
-                  path, collective, one_sided);
-    return status ? status : EXIT_FAILURE;
-}
-
 static int finish(struct run *run)
 {
     scratch_remove(run->scratch);
@@ -600,7 +579,6 @@ static int finish(struct run *run)
     if (run->host.report) {
         settle_deaths(run, json_object_object_get(run->host.report, "died"));
         status = check_replay(run->host.report, status);
-        status = check_goal(run->host.report, run->goal, status);
         complete_report(run, status);
         web_send_report(run->web, run->host.report);
     }
@@ -797,7 +775,6 @@ int run_main(int argc, char **argv)
         return status;
     }
     run.argv = argv + options.operands;
-    run.goal = options.goal;
     run.report = &plan.report;
     run.bounds = config.bounds;
     run.keep_going = options.keep_going;

@@ -176,42 +176,6 @@ static int by_rank(const void *a, const void *b)
                               : (x->order > y->order) - (x->order < y->order);
 }
 
-/* Return whether all processes have ended well, and each node had only one. Print a line if not. */
-static bool goal_check(const struct calls_part *part, size_t parts)
-{
-    const size_t end = sizeof EMU_TRACE_END - 1;
-
-    for (size_t i = 0; i < parts; i++) {
-        if (i && part[i].rank == part[i - 1].rank) {
-            print_message("--goal: node %lld had several processes, but GOAL has one for each rank",
-                          (long long)part[i].rank);
-            return false;
-        }
-        if (part[i].bytes < end ||
-            memcmp(part[i].data + part[i].bytes - end, EMU_TRACE_END, end) != 0) {
-            print_message("--goal: the process of node %lld did not end well, so the file is not "
-                          "complete",
-                          (long long)part[i].rank);
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Write the GOAL of all processes. Rank r of the file is node r. */
-static void goal_write(FILE *out, struct json_object *origin, const struct calls_part *part,
-                       size_t parts)
-{
-    origin_print(out, origin, "// ", "// ");
-    json_object_put(origin);
-    fprintf(out, "num_ranks %lld\n", (long long)part[parts - 1].rank + 1);
-    for (size_t i = 0; i < parts; i++) {
-        fprintf(out, "rank %lld {\n", (long long)part[i].rank);
-        fwrite(part[i].data, 1, part[i].bytes, out);
-        fputs("}\n", out);
-    }
-}
-
 static int parts_write(const struct daemon *daemon, const struct calls_part *part, size_t parts)
 {
     FILE *out = output_stream(daemon->config->calls_fd);
@@ -221,7 +185,7 @@ static int parts_write(const struct daemon *daemon, const struct calls_part *par
         return -errno;
     origin = origin_json(daemon->config->fabric);
     if (traces(daemon))
-        goal_write(out, origin, part, parts);
+        daemon_goal_write(daemon, out, origin, part, parts);
     else
         calls_write(out, origin, part, parts);
     return output_close(out);
@@ -239,7 +203,7 @@ static int recorders_write(const struct daemon *daemon, struct daemon_calls *cal
         err = recorder_map(&calls->recorder[mapped], &part[mapped]) ? 0 : -errno;
     if (!err)
         err = parts_write(daemon, part, calls->count);
-    if (!err && traces(daemon) && !goal_check(part, calls->count))
+    if (!err && traces(daemon) && !daemon_goal_check(daemon, part, calls->count))
         err = 1;
     for (size_t i = 0; i < mapped; i++)
         if (part[i].bytes)

@@ -120,6 +120,7 @@ struct daemon {
     struct daemon_faults *faults;
     struct telemetry_serve *telemetry; /* telemetry.c; NULL: nobody has subscribed to it yet */
     struct daemon_calls *calls;        /* calls.c; NULL: no process has recorded calls */
+    struct daemon_goal *goal;          /* goal.c; NULL: no group has been recorded */
     struct timeline_serve *timeline;   /* timeline.c; NULL: no timeline is recorded */
     uint64_t began_ps; /* start of the fabric, daemon_now_ps(); 0 on clock virtual */
     /* a file other than `events` and `snapshots` could not be written */
@@ -176,6 +177,20 @@ void daemon_calls_write(struct daemon *daemon);
 /** daemon_calls_unused - number of processes of the recording that no process has replayed. */
 uint32_t daemon_calls_unused(const struct daemon *daemon);
 void daemon_calls_close(struct daemon *daemon);
+
+/* --- goal.c: --goal ---------------------------------------------------------------------- */
+
+/** daemon_goal_group - a group was created: remember its members if processes record GOAL. */
+void daemon_goal_group(struct daemon *daemon, uint32_t id, const uint32_t *nodes, uint32_t count);
+/** daemon_goal_write - write the GOAL of all processes, by rank, which is the node. */
+void daemon_goal_write(const struct daemon *daemon, FILE *out, struct json_object *origin,
+                       const struct calls_part *part, size_t parts);
+/**
+ * daemon_goal_check - return whether the written GOAL is complete: all processes have ended well,
+ * each node had only one, and GOAL can express all calls. Print a line if not.
+ */
+bool daemon_goal_check(const struct daemon *daemon, const struct calls_part *part, size_t parts);
+void daemon_goal_free(struct daemon *daemon);
 
 /* --- client.c: connections ------------------------------------------------------------- */
 

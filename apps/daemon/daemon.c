@@ -354,6 +354,7 @@ static void daemon_close(struct daemon *daemon, const char *why)
     telemetry_serve_close(daemon);
     timeline_serve_close(daemon);
     daemon_calls_close(daemon);
+    daemon_goal_free(daemon);
     daemon_faults_close(daemon);
     procs_thaw(&daemon->frozen); /* this also resumes processes that are no longer attached */
     daemon_waits_close(daemon);

@@ -545,6 +545,7 @@ static int group_make(struct daemon *daemon, const struct client *client, const 
     group_list_first(daemon, group);
     group_charge(daemon, group, (uint32_t)client->node);
     group_publish(daemon, group, "made", -1, "");
+    daemon_goal_group(daemon, group->id, nodes, count);
     *ret = group->id;
     return 0;
 }

@@ -152,7 +152,9 @@ static int build(struct traffic_run *run, struct goal_player *player)
     run->result->goal = (struct traffic_goal){.ranks = goal->ranks, .operations = goal->ops};
     if (goal_player_init(player, goal, nodes, &config->fabric.profile))
         return traffic_run_wrong(run, -ENOMEM, "out of memory");
-    return traffic_run_start(run, &player->ops, goal_player_bytes(player), 0);
+    int err = traffic_run_start(run, &player->ops, goal_player_bytes(player), 0);
+
+    return err ? err : goal_coll_groups(player, run->fabric, run->error, run->error_bytes);
 }
 
 int traffic_run_goal(struct traffic_run *run)

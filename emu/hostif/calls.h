@@ -54,16 +54,24 @@ enum emu_call_class {
 };
 
 #define EMU_CALL_NO_NODE UINT32_MAX
-/* the last line of a process in a trace (--goal) */
+/* emu_call.group of a collective that uses no network, and of one that a trace cannot hold */
+#define EMU_CALL_LOCAL    UINT32_MAX
+#define EMU_CALL_UNTRACED (UINT32_MAX - 1)
+/* in a trace (--goal): the last line of a process, and a mark of calls that GOAL cannot hold */
 #define EMU_TRACE_END  "// end\n"
+#define EMU_TRACE_NOT  " // not in GOAL: "
 #define EMU_CALL_BYTES 26 /* maximum size of a stored call */
 
 struct emu_call {
     enum emu_call_kind kind;
     uint32_t node; /* the peer, or the root of a collective; EMU_CALL_NO_NODE: none, or any */
     uint64_t bytes;
-    uint64_t ns;  /* how long the process computed before the call */
-    uint64_t tag; /* of a send; not in recordings */
+    uint64_t ns; /* how long the process computed before the call */
+
+    /* The next fields are not in recordings. */
+    uint64_t tag;     /* of a send */
+    uint32_t group;   /* of a collective: the group's address, or EMU_CALL_LOCAL or _UNTRACED */
+    uint8_t op, type; /* of a reduction: enum emu_op and enum emu_type */
 };
 
 /* The last call of each kind. All zeros at the beginning of a recording. */

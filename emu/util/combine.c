@@ -67,6 +67,27 @@ const uint8_t emu_combine_bytes[EMU_OPS][EMU_TYPES] = {
 #include "emu/util/combine.def"
 };
 
+const char *emu_op_name(unsigned op)
+{
+#define NAME(OP) [EMU_##OP] = #OP
+    static const char *const names[EMU_OPS] = {NAME(SUM),  NAME(MIN),  NAME(MAX),    NAME(PROD),
+                                               NAME(LAND), NAME(LOR),  NAME(LXOR),   NAME(BAND),
+                                               NAME(BOR),  NAME(BXOR), NAME(MINLOC), NAME(MAXLOC)};
+#undef NAME
+
+    return op < EMU_OPS ? names[op] : NULL;
+}
+
+const char *emu_type_name(unsigned type)
+{
+    static const char *const names[EMU_TYPES] = {
+#define ELEMENT(TYPE, T) [EMU_##TYPE] = #TYPE,
+#include "emu/util/combine.def"
+    };
+
+    return type < EMU_TYPES ? names[type] : NULL;
+}
+
 bool emu_combine_fold(unsigned op, unsigned type, void *acc, const void *in, size_t bytes)
 {
     if (!emu_combine_ok(op, type))

@@ -90,6 +90,10 @@ static inline bool emu_combine_takes(unsigned op, unsigned type, size_t bytes)
  */
 bool emu_combine_fold(unsigned op, unsigned type, void *acc, const void *in, size_t bytes);
 
+/** emu_op_name, emu_type_name - return the name in this file without EMU_; NULL: unknown. Pure. */
+const char *emu_op_name(unsigned op);
+const char *emu_type_name(unsigned type);
+
 /**
  * emu_combine_relation - compare two elements by value: 0.0 equals -0.0. Returns an enum
  * emu_relation; 0 if @type is unknown or a type of pairs. @a, @b: any alignment. Thread: any; pure.

@@ -130,6 +130,18 @@ class GoalTest(FabemuCase):
                                  {"min": one + 50, "median": 2 * (one + 50),
                                   "max": 2 * (one + 50)})
 
+    def test_collectives__take_as_long_as_other_traffic(self):
+        for pattern, text in (("barrier", "barrier"), ("allreduce", "allreduce 8b SUM U64"),
+                              ("reduce", "reduce 8b SUM U64 root 0")):
+            blocks = [f"rank {rank} {{\ncoll {text} group 1\n}}\n" for rank in range(16)]
+            path = self.write("num_ranks 16\ngroup 1 ranks 0-15\n" + "".join(blocks))
+            for topo in (("kary:4,2",), ("qsnet:16", "--profile", "qsnet3")):
+                with self.subTest(pattern=pattern, topo=topo):
+                    got = self.json("--topo", *topo, "--goal", path)
+                    same = self.json("--topo", *topo, "--pattern", pattern, "--operations", "1",
+                                     *(() if pattern == "barrier" else ("--bytes", "8")))
+                    self.assertEqual(got["goal"]["completion_ns"], same["collectives"]["mean_ns"])
+
     def test_json__has_the_promised_fields(self):
         path = self.write(PINGPONG)
         got = self.json("--topo", "kary:4,1", "--goal", path)
@@ -174,7 +186,7 @@ class GoalTest(FabemuCase):
     def test_errors__of_files_end_at_once(self):
         for text, status, want in (
                 ("num_ranks 1\nrank 0 {\nl1: snd 8b to 0\n}", 2,
-                 "line 3: 'snd', where there should be send, recv or calc"),
+                 "line 3: 'snd', where there should be send, recv, calc or coll"),
                 ("num_ranks 2\nrank 0 {\nrecv 8b from 1 tag 5\n}\nrank 1 { }", 1,
                  "rank 0: recv of 8 bytes from 1 tag 5 never matched (line 3)"),
                 ("num_ranks 2\nrank 0 {\nsend 8b to 1\n}\nrank 1 { }", 1,

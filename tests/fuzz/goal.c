@@ -31,6 +31,11 @@ static void check_goal(const struct goal *goal)
             fuzz_must(op->kind == GOAL_CALC || op->peer < goal->ranks ||
                           (op->kind == GOAL_RECV && op->peer == GOAL_ANY),
                       "the peer exists");
+            if (op->kind == GOAL_COLL)
+                fuzz_must(op->member < goal->members && op->coll < goal->colls &&
+                              goal->member[op->member].rank == r &&
+                              goal->member[op->member].group < goal->groups,
+                          "the rank is in the group");
             if (op->kind == GOAL_SEND) {
                 messages++;
                 fuzz_must(goal->message[op->message].op == i, "the message is that of the send");
@@ -51,7 +56,8 @@ static bool is_small(const struct goal *goal)
     uint64_t bytes = 0;
 
     for (uint32_t i = 0; i < goal->ops && bytes <= BYTES_PLAYED; i++)
-        bytes += goal->op[i].kind == GOAL_SEND ? goal->op[i].amount : 0;
+        bytes += goal->op[i].kind == GOAL_SEND || goal->op[i].kind == GOAL_COLL ? goal->op[i].amount
+                                                                                : 0;
     return goal->ranks <= RANKS_PLAYED && goal->ops <= OPS_PLAYED && bytes <= BYTES_PLAYED;
 }
 

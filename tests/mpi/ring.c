@@ -2,11 +2,12 @@
 /*
  * ring.c - messages travel around a ring of ranks, for fabemu run --goal.
  *
- *    mpirun -np 4 mpi_ring [--bytes N] [--rounds N] [--kind ring|mixed|put|short]
+ *    mpirun -np 4 mpi_ring [--bytes N] [--rounds N] [--kind ring|mixed|put|short|groups]
  *
  * ring: one message, with blocking calls. mixed: all ranks send at the same time without blocking,
  * and receive from any rank; then a synchronous message and collectives. put: also a one-sided
- * access. short: also a receive whose buffer is too short for its message.
+ * access. short: also a receive whose buffer is too short for its message. groups:
+ * collectives of all ranks, and of those with odd and with even numbers.
  */
 #include "common.h"
 
@@ -67,13 +68,27 @@ static void cut_short(const struct ring *r)
         MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
+static void groups(const struct ring *r)
+{
+    MPI_Comm comm;
+
+    MPI_Comm_split(MPI_COMM_WORLD, r->rank % 2, -r->rank, &comm);
+    for (int i = 0; i < r->rounds; i++) {
+        MPI_Bcast(r->in, r->bytes, MPI_BYTE, 1, comm);
+        MPI_Reduce(r->out, r->in, r->bytes / 8, MPI_DOUBLE, MPI_SUM, 2, comm);
+        MPI_Barrier(MPI_COMM_WORLD);
+        MPI_Allreduce(r->out, r->in, r->bytes / 4, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    }
+    MPI_Comm_free(&comm);
+}
+
 int main(int argc, char **argv)
 {
     struct ring r = {.bytes = 64, .rounds = 50};
     const char *kind = "ring";
     const struct option_row rows[] = {{"bytes", "N", OPTION_INT, &r.bytes},
                                       {"rounds", "N", OPTION_INT, &r.rounds},
-                                      {"kind", "ring|mixed|put|short", OPTION_TEXT, &kind},
+                                      {"kind", "ring|mixed|put|short|groups", OPTION_TEXT, &kind},
                                       {0}};
     int ranks;
 
@@ -85,6 +100,8 @@ int main(int argc, char **argv)
     r.last = (r.rank + ranks - 1) % ranks;
     r.in = calloc((size_t)r.bytes + 1, 1);
     r.out = calloc((size_t)r.bytes + 1, 1);
+    if (strcmp(kind, "groups") == 0)
+        groups(&r);
     for (int i = 0; i < r.rounds; i++) {
         if (strcmp(kind, "mixed") == 0)
             mixed(&r, i);

@@ -32,8 +32,7 @@ int goal_no_memory(const struct goal_build *build)
     return -ENOMEM;
 }
 
-/* Make room for @count elements of @bytes each. Returns false if there is no memory. */
-static bool reserve(struct goal_array *array, size_t count, size_t bytes)
+bool goal_build_reserve(struct goal_array *array, size_t count, size_t bytes)
 {
     size_t room = array->room ? array->room : 64;
     void *more;
@@ -52,7 +51,10 @@ static bool reserve(struct goal_array *array, size_t count, size_t bytes)
 void goal_build_begin(struct goal_build *build, uint32_t rank, uint32_t line)
 {
     build->rank = &build->goal->rank[rank];
-    *build->rank = (struct goal_rank){.first = build->goal->ops, .cpus = 1, .line = line};
+    *build->rank = (struct goal_rank){.first = build->goal->ops,
+                                      .cpus = 1,
+                                      .first_member = build->goal->members,
+                                      .line = line};
     build->needs = build->laters = 0;
     goal_labels_begin(&build->labels);
 }
@@ -63,7 +65,7 @@ int goal_build_op(struct goal_build *build, const struct goal_op *op, struct goa
 
     if (goal->ops == GOAL_OPS_MOST)
         return goal_wrong(build, op->line, "the file has more than %u operations", GOAL_OPS_MOST);
-    if (!reserve(&build->op, goal->ops + 1, sizeof goal->op[0]))
+    if (!goal_build_reserve(&build->op, goal->ops + 1, sizeof goal->op[0]))
         return goal_no_memory(build);
     goal->op = build->op.at;
     int err = label.bytes ? goal_labels_add(&build->labels, label, build->rank->ops) : 0;
@@ -79,6 +81,8 @@ int goal_build_op(struct goal_build *build, const struct goal_op *op, struct goa
     goal->op[goal->ops] = *op;
     if (op->kind == GOAL_SEND)
         goal->op[goal->ops].message = goal->messages++;
+    if (op->kind == GOAL_COLL)
+        goal->op[goal->ops].coll = goal->colls++;
     if (op->cpu >= build->rank->cpus)
         build->rank->cpus = op->cpu + 1u;
     goal->ops++;
@@ -90,7 +94,7 @@ int goal_build_op(struct goal_build *build, const struct goal_op *op, struct goa
 
 static int need_add(struct goal_build *build, uint32_t op, uint32_t on, uint32_t start)
 {
-    if (!reserve(&build->need, (size_t)build->needs + 1, sizeof(struct goal_need)) ||
+    if (!goal_build_reserve(&build->need, (size_t)build->needs + 1, sizeof(struct goal_need)) ||
         build->goal->edges + (uint64_t)build->needs >= EDGES_MOST)
         return goal_no_memory(build);
     ((struct goal_need *)build->need.at)[build->needs++] = (struct goal_need){op, 2 * on + start};
@@ -104,7 +108,7 @@ int goal_build_need(struct goal_build *build, const struct goal_later *need)
 
     if (op != GOAL_NONE && on != GOAL_NONE)
         return need_add(build, op, on, need->start);
-    if (!reserve(&build->later, (size_t)build->laters + 1, sizeof *need))
+    if (!goal_build_reserve(&build->later, (size_t)build->laters + 1, sizeof *need))
         return goal_no_memory(build);
     ((struct goal_later *)build->later.at)[build->laters++] = *need;
     return 0;
@@ -139,9 +143,10 @@ static int store_edges(struct goal_build *build)
     const struct goal_need *need = build->need.at;
     uint32_t first = build->rank->first, ops = build->rank->ops;
 
-    if (!reserve(&build->waits, goal->ops + 1, sizeof goal->waits[0]) ||
-        !reserve(&build->edge_first, goal->ops + 1, sizeof goal->edge_first[0]) ||
-        !reserve(&build->edge, (size_t)goal->edges + build->needs + 1, sizeof goal->edge[0]))
+    if (!goal_build_reserve(&build->waits, goal->ops + 1, sizeof goal->waits[0]) ||
+        !goal_build_reserve(&build->edge_first, goal->ops + 1, sizeof goal->edge_first[0]) ||
+        !goal_build_reserve(&build->edge, (size_t)goal->edges + build->needs + 1,
+                            sizeof goal->edge[0]))
         return goal_no_memory(build);
     goal->waits = build->waits.at;
     goal->edge_first = build->edge_first.at;
@@ -286,6 +291,8 @@ void goal_build_release(struct goal_build *build)
     goal->waits = build->waits.at;
     goal->edge_first = build->edge_first.at;
     goal->edge = build->edge.at;
+    goal->group = build->group.at;
+    goal->member = build->member.at;
     goal_labels_release(&build->labels);
     free(build->need.at);
     free(build->later.at);

@@ -32,7 +32,7 @@ struct goal_array {
 
 struct goal_build {
     struct goal *goal;
-    struct goal_array op, waits, edge_first, edge;
+    struct goal_array op, waits, edge_first, edge, group, member;
     struct goal_rank *rank; /* the present rank */
 
     /* The next fields belong to the present rank. */
@@ -60,6 +60,23 @@ void goal_build_begin(struct goal_build *build, uint32_t rank, uint32_t line);
 
 /** goal_build_op - add an operation. @label: its label; label.bytes is 0 if it has none. */
 int goal_build_op(struct goal_build *build, const struct goal_op *op, struct goal_word label);
+
+/** goal_build_reserve - make room for @count elements of @bytes each. Returns false: no memory. */
+bool goal_build_reserve(struct goal_array *array, size_t count, size_t bytes);
+
+/**
+ * goal_build_group - add a group of @count @ranks, which are copied. Errors: -EINVAL, its ranks are
+ * less than 2 or not distinct, or its number is not above that of the group before; -ENOMEM.
+ */
+int goal_build_group(struct goal_build *build, uint32_t number, bool wide, uint32_t line,
+                     const uint32_t *ranks, uint32_t count);
+
+/**
+ * goal_build_member - set @op->member to the present rank's membership in group @number. @rooted:
+ * @op->peer is the root. Errors: -EINVAL, there is no such group, or the rank or the root is not in
+ * it; -ENOMEM.
+ */
+int goal_build_member(struct goal_build *build, struct goal_op *op, uint32_t number, bool rooted);
 
 /** goal_build_need - add the dependency @need. Its labels may belong to operations that follow. */
 int goal_build_need(struct goal_build *build, const struct goal_later *need);

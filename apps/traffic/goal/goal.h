@@ -11,6 +11,7 @@
 #ifndef APPS_TRAFFIC_GOAL_GOAL_H
 #define APPS_TRAFFIC_GOAL_GOAL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,16 +26,25 @@
 #define GOAL_BYTES_MOST (UINT64_C(1) << 39)
 #define GOAL_NS_MOST    (((uint64_t)1 << 62) / 1000)
 
-enum goal_kind { GOAL_CALC, GOAL_SEND, GOAL_RECV };
+enum goal_kind { GOAL_CALC, GOAL_SEND, GOAL_RECV, GOAL_COLL };
 
 struct goal_op {
-    uint64_t amount;  /* GOAL_CALC: ns; otherwise bytes */
-    uint32_t peer;    /* the other rank; GOAL_ANY: a receive from any source */
-    uint32_t tag;     /* GOAL_ANY: a receive with any tag */
-    uint32_t message; /* GOAL_SEND: index of its message */
-    uint32_t line;    /* line in the file */
-    uint8_t kind;     /* enum goal_kind */
+    uint64_t amount; /* GOAL_CALC: ns; otherwise bytes */
+    uint32_t peer;   /* the other rank; GOAL_ANY: a receive from any source; GOAL_COLL: the root */
+    union {
+        uint32_t tag;    /* of a message; GOAL_ANY: a receive with any tag */
+        uint32_t member; /* GOAL_COLL: index of its membership */
+    };
+    union {
+        uint32_t message; /* GOAL_SEND: index of its message */
+        uint32_t coll;    /* GOAL_COLL: number of the collective in the file */
+    };
+    uint32_t line; /* line in the file */
+    uint8_t kind;  /* enum goal_kind */
     uint8_t cpu;
+    uint8_t coll_kind; /* GOAL_COLL: enum emu_kind */
+    uint8_t fold_op;   /* GOAL_COLL that reduces: enum emu_op and enum emu_type */
+    uint8_t fold_type;
 };
 
 /*
@@ -46,7 +56,8 @@ struct goal_op {
 struct goal_rank {
     uint32_t first; /* its first operation; the operations of a rank are consecutive */
     uint32_t ops;
-    uint32_t cpus; /* 1 + the highest number of a cpu */
+    uint32_t cpus;                  /* 1 + the highest number of a cpu */
+    uint32_t first_member, members; /* its memberships, which are consecutive */
     /* line in which the block of the rank begins; 0: the file has no block of this rank */
     uint32_t line;
 };
@@ -57,9 +68,26 @@ struct goal_message {
     uint32_t pair; /* index of the pair of sender and receiver */
 };
 
+/* A group of ranks, whose collectives the network executes. */
+struct goal_group {
+    uint32_t number; /* in the file; the groups have ascending numbers */
+    uint32_t line;
+    uint32_t ranks;
+    bool wide; /* see fabric_group_create_wide() */
+    bool used; /* it has an operation */
+    uint32_t *rank;
+};
+
+/* A rank that takes part in collectives of a group. */
+struct goal_member {
+    uint32_t rank, group;
+};
+
 /* Immutable after goal_read(). */
 struct goal {
-    uint32_t ranks, ops, messages, pairs;
+    uint32_t ranks, ops, messages, pairs, colls, groups, members;
+    struct goal_group *group;
+    struct goal_member *member;
     struct goal_rank *rank;
     struct goal_op *op;
     uint32_t *waits; /* by operation: number of its dependencies */

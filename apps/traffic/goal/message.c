@@ -161,7 +161,7 @@ void goal_message_recv(struct goal_node *node, uint32_t op, uint64_t now_ps)
 
 void goal_message_arrived(struct goal_node *node, uint32_t id, uint64_t now_ps)
 {
-    struct goal_item *item = goal_node_item(node, id);
+    const struct goal_item *item = goal_node_item(node, id);
     uint32_t message = goal_item_message(node, id);
 
     switch ((enum goal_packet)item->what) {
@@ -184,6 +184,9 @@ void goal_message_arrived(struct goal_node *node, uint32_t id, uint64_t now_ps)
         break;
     case GOAL_FIN:
         goal_ops_done(node, node->player->goal->message[message].op, now_ps);
+        break;
+    case GOAL_GROUP:
+        goal_coll_arrived(node, id, now_ps);
         break;
     }
 }

@@ -26,14 +26,11 @@ enum goal_packet {
     GOAL_DATA,  /* a whole long message, sent when CTS has arrived */
     GOAL_CTS,   /* to the sender: a receive waits for the message */
     GOAL_FIN,   /* to the sender: the message has arrived */
-    GOAL_END    /* not sent: the receive is complete */
+    GOAL_END,   /* not sent: the receive is complete */
+    GOAL_GROUP  /* not of a message: an item of a group (coll.c) */
 };
 
-enum goal_fault { GOAL_RIGHT, GOAL_TRUNCATED, GOAL_TOO_LATE };
-
-struct goal_list {
-    uint32_t head, tail; /* GOAL_NONE: empty */
-};
+enum goal_fault { GOAL_RIGHT, GOAL_TRUNCATED, GOAL_TOO_LATE, GOAL_DIFFERS, GOAL_NO_BUFFER };
 
 struct goal_cpu {
     struct goal_list ready; /* operations that are ready and wait for the cpu */
@@ -49,6 +46,8 @@ struct goal_node {
     const struct goal_rank *rank;
     struct goal_worker *worker;
     struct goal_cpu *cpu;
+    struct goal_stream *stream; /* its memberships in groups */
+    uint32_t streams;
     uint32_t node;
     /* items that have arrived, ordered by item.at_ps, when each is in memory */
     struct goal_list arrived;
@@ -61,8 +60,9 @@ struct goal_node {
     uint64_t finish_ps;
     uint32_t done; /* number of complete operations */
     enum goal_fault fault;
-    uint32_t fault_op; /* the operation with the fault */
-    uint64_t received; /* segments */
+    uint32_t fault_op;  /* the operation with the fault */
+    uint64_t received;  /* segments of messages */
+    uint64_t in_groups; /* segments sent to groups */
     uint64_t digest;
 };
 
@@ -78,7 +78,7 @@ static inline struct goal_item *goal_node_item(const struct goal_node *node, uin
 
 /*
  * An item (struct goal_item) has a number, @id. At the sender it is the number of the message, and
- * at the receiver that number plus player->goal->messages.
+ * at the receiver that number plus player->goal->messages. The items of groups follow.
  */
 static inline bool goal_item_receives(const struct goal_node *node, uint32_t id)
 {
@@ -139,6 +139,9 @@ uint32_t goal_wire_segments(enum goal_packet what, uint64_t bytes);
  */
 uint8_t goal_wire_len(enum goal_packet what, uint64_t bytes, uint32_t left);
 
+/** goal_list_arrive - insert item @id into the arrivals, which are ordered by time. */
+void goal_list_arrive(struct goal_node *node, uint32_t id);
+
 /** goal_wire_wait - let item @id arrive as GOAL_END at @at_ps. */
 void goal_wire_wait(struct goal_node *node, uint32_t id, uint64_t at_ps);
 
@@ -147,5 +150,28 @@ void goal_list_push(const struct goal_node *node, struct goal_list *list, uint32
 
 /** goal_list_pop - remove and return the first item. */
 uint32_t goal_list_pop(const struct goal_node *node, struct goal_list *list);
+
+/* --- coll.c: collectives in the network -------------------------------------------------- */
+
+/** goal_coll_items - return how many items the groups need, after those of the messages. Pure. */
+uint64_t goal_coll_items(const struct goal *goal);
+
+/** goal_coll_has_item - return whether item @id belongs to a group. Pure. */
+bool goal_coll_has_item(const struct goal *goal, uint32_t id);
+
+/** goal_coll_start - start the collective @op. */
+void goal_coll_start(struct goal_node *node, uint32_t op, uint64_t now_ps);
+
+/**
+ * goal_coll_segment - set @entry to the next segment of item @id. Returns false if no buffer is
+ * free; then its operation has failed.
+ */
+bool goal_coll_segment(struct goal_node *node, uint32_t id, struct emu_entry *entry);
+
+/** goal_coll_deliver - process a segment of a group that has arrived. */
+void goal_coll_deliver(struct goal_node *node, const struct emu_entry *entry);
+
+/** goal_coll_arrived - handle item @id at its time. */
+void goal_coll_arrived(struct goal_node *node, uint32_t id, uint64_t now_ps);
 
 #endif

@@ -110,6 +110,9 @@ static void start(struct goal_node *node, uint32_t op, uint64_t now_ps)
     case GOAL_RECV:
         goal_message_recv(node, op, now_ps);
         break;
+    case GOAL_COLL:
+        goal_coll_start(node, op, now_ps);
+        break;
     }
 }
 

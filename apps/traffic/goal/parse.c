@@ -2,11 +2,17 @@
 /*
  * parse.c - read the text form of GOAL.
  *
- * A file begins with `num_ranks N`; a block `rank K { … }` for each rank follows. Each line of a
+ * A file begins with `num_ranks N`; a block `rank K { … }` for each rank follows. Before the
+ * blocks, there may be groups, each in a line of its own: `group G ranks R R-R …`. Each line of a
  * block has one statement: `[LABEL:] send SIZEb to RANK`, `[LABEL:] recv SIZEb from RANK` or
  * `[LABEL:] calc NS`, with the options `tag T`, `cpu C`, `nic N` behind it; or `LABEL requires
  * LABEL`, or `LABEL irequires LABEL`. Comments are as in C++. We also accept options in any order,
  * a label before its operation, and blocks in any order.
+ *
+ * Groups and the collectives of their ranks are an extension: `coll barrier group G`,
+ * `coll broadcast SIZEb root RANK group G`, `coll reduce SIZEb OP TYPE root RANK group G`,
+ * `coll allreduce SIZEb OP TYPE group G`, with the options `cpu C` and `nic N`. OP and TYPE are
+ * names in emu/util/combine.h.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,6 +21,8 @@
 
 #include "apps/base/message.h"
 #include "apps/traffic/goal/build.h"
+#include "emu/packet/seg.h"
+#include "emu/util/combine.h"
 #include "emu/util/printable.h"
 #include "emu/util/slurp.h"
 
@@ -229,10 +237,12 @@ static int option_read(struct scan *in, struct goal_op *op, unsigned *seen)
 
     while (which < 3 && !is_word(word, names[which]))
         which++;
-    if (which == 3 || *seen >> which & 1 || (!which && op->kind == GOAL_CALC)) {
+    bool tagged = op->kind == GOAL_SEND || op->kind == GOAL_RECV;
+
+    if (which == 3 || *seen >> which & 1 || (!which && !tagged)) {
         in->at = begin;
         return expected(
-            in, op->kind == GOAL_CALC
+            in, !tagged
                     ? "the end of the line, or an option (each at most once): cpu C, nic N"
                     : "the end of the line, or an option (each at most once): tag T, cpu C, nic N");
     }
@@ -245,6 +255,90 @@ static int option_read(struct scan *in, struct goal_op *op, unsigned *seen)
     return err;
 }
 
+/* --- collectives -------------------------------------------------------------------- */
+
+/* Read one of @count words, which @name returns by index. @what: for the error. */
+static int name_read(struct scan *in, const char *(*name)(unsigned index), unsigned count,
+                     const char *what, uint8_t *ret)
+{
+    int err = skip(in, false);
+    const char *begin = in->at;
+    struct goal_word word = word_read(in);
+    unsigned i = 0;
+
+    if (err)
+        return err;
+    while (i < count && !is_word(word, name(i)))
+        i++;
+    *ret = (uint8_t)i;
+    if (i < count)
+        return 0;
+    in->at = begin;
+    return expected(in, what);
+}
+
+static const uint8_t coll_kinds[] = {EMU_BARRIER, EMU_MULTICAST, EMU_REDUCE, EMU_ALLREDUCE};
+
+static const char *coll_name(unsigned i)
+{
+    static const char *const names[] = {"barrier", "broadcast", "reduce", "allreduce"};
+
+    return names[i];
+}
+
+static int bytes_read(struct scan *in, struct goal_op *op)
+{
+    int err = number_read(in, GOAL_BYTES_MOST, "a size in bytes", &op->amount);
+
+    return err ? err : word_expect(in, "b", "b (for bytes)");
+}
+
+/* Read the size of a collective and, of a reduction, the operation and the type. */
+static int vector_read(struct scan *in, struct goal_op *op)
+{
+    bool folds = op->coll_kind == EMU_REDUCE || op->coll_kind == EMU_ALLREDUCE;
+    int err = bytes_read(in, op);
+
+    if (!err && folds)
+        err = name_read(in, emu_op_name, EMU_OPS, "an operation, such as SUM", &op->fold_op);
+    if (!err && folds)
+        err = name_read(in, emu_type_name, EMU_TYPES, "a type, such as F64", &op->fold_type);
+    if (err)
+        return err;
+    if (!op->amount || (folds && op->amount % emu_type_bytes(op->fold_type)))
+        return goal_wrong(&in->build, op->line, "%llu bytes are not a vector of whole elements",
+                          (unsigned long long)op->amount);
+    if (folds && !emu_combine_ok(op->fold_op, op->fold_type))
+        return goal_wrong(&in->build, op->line, "operation %s does not apply to type %s",
+                          emu_op_name(op->fold_op), emu_type_name(op->fold_type));
+    return 0;
+}
+
+/* Read the rest of a collective after the word coll, except options. */
+static int coll_read(struct scan *in, struct goal_op *op)
+{
+    uint64_t group;
+    int err = name_read(in, coll_name, sizeof coll_kinds, "barrier, broadcast, reduce or allreduce",
+                        &op->coll_kind);
+    bool rooted;
+
+    if (err)
+        return err;
+    op->coll_kind = coll_kinds[op->coll_kind];
+    rooted = op->coll_kind == EMU_MULTICAST || op->coll_kind == EMU_REDUCE;
+    if (op->coll_kind != EMU_BARRIER)
+        err = vector_read(in, op);
+    if (!err && rooted)
+        err = word_expect(in, "root", "root RANK");
+    if (!err && rooted)
+        err = peer_read(in, op);
+    if (!err)
+        err = word_expect(in, "group", "group G");
+    if (!err)
+        err = number_read(in, UINT32_MAX, "a group", &group);
+    return err ? err : goal_build_member(&in->build, op, (uint32_t)group, rooted);
+}
+
 /* Read the rest of an operation after its kind, and add the operation. */
 static int op_read(struct scan *in, enum goal_kind kind, struct goal_word label)
 {
@@ -254,10 +348,10 @@ static int op_read(struct scan *in, enum goal_kind kind, struct goal_word label)
 
     if (kind == GOAL_CALC) {
         err = number_read(in, GOAL_NS_MOST, "a time in ns", &op.amount);
+    } else if (kind == GOAL_COLL) {
+        err = coll_read(in, &op);
     } else {
-        err = number_read(in, GOAL_BYTES_MOST, "a size in bytes", &op.amount);
-        if (!err)
-            err = word_expect(in, "b", "b (for bytes)");
+        err = bytes_read(in, &op);
         if (!err && kind == GOAL_SEND)
             err = word_expect(in, "to", "to RANK");
         else if (!err)
@@ -274,7 +368,7 @@ static int op_read(struct scan *in, enum goal_kind kind, struct goal_word label)
 static bool kind_of(struct goal_word word, enum goal_kind *ret)
 {
     static const char *const names[] = {
-        [GOAL_CALC] = "calc", [GOAL_SEND] = "send", [GOAL_RECV] = "recv"};
+        [GOAL_CALC] = "calc", [GOAL_SEND] = "send", [GOAL_RECV] = "recv", [GOAL_COLL] = "coll"};
 
     for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++)
         if (is_word(word, names[i])) {
@@ -322,7 +416,7 @@ static int statement_read(struct scan *in, struct goal_word word)
 
         if (err || !kind_of(word_read(in), &kind)) {
             in->at = begin;
-            return err ? err : expected(in, "send, recv or calc");
+            return err ? err : expected(in, "send, recv, calc or coll");
         }
     }
     return op_read(in, kind, label);
@@ -336,6 +430,57 @@ static int line_end(struct scan *in)
     if (err || at_end(in) || *in->at == '\n' || *in->at == '}')
         return err;
     return expected(in, "the end of the line");
+}
+
+/* --- groups ------------------------------------------------------------------------- */
+
+/* Read "R" or "R-R", and append the ranks to @ranks, which has room for a rank of each block. */
+static int range_read(struct scan *in, uint32_t *ranks, uint32_t *count)
+{
+    uint64_t first, last, most = in->build.goal->ranks - 1;
+    int err = number_read(in, most, "a rank", &first);
+
+    last = first;
+    if (!err && !at_end(in) && *in->at == '-') {
+        in->at++;
+        err = number_read(in, most, "a rank", &last);
+    }
+    if (err)
+        return err;
+    if (last < first || last - first >= in->build.goal->ranks - *count)
+        return goal_wrong(&in->build, in->line,
+                          "ranks %llu-%llu are none, or are in the group twice",
+                          (unsigned long long)first, (unsigned long long)last);
+    while (first <= last)
+        ranks[(*count)++] = (uint32_t)first++;
+    return 0;
+}
+
+/* Read the rest of `group G [wide] ranks R R-R …` after the word group. */
+static int group_read(struct scan *in)
+{
+    uint32_t *ranks = malloc(in->build.goal->ranks * sizeof ranks[0]), count = 0, line = in->line;
+    uint64_t number;
+    bool wide = false;
+    int err = number_read(in, UINT32_MAX, "a group", &number);
+    const char *begin = in->at;
+
+    if (!err)
+        err = skip(in, false);
+    if (!err)
+        begin = in->at;
+    if (!err && !(wide = is_word(word_read(in), "wide")))
+        in->at = begin;
+    if (!err)
+        err = word_expect(in, "ranks", "ranks R R-R …");
+    if (!err && !ranks)
+        err = goal_no_memory(&in->build);
+    while (!err && !(err = skip(in, false)) && !at_end(in) && *in->at != '\n')
+        err = range_read(in, ranks, &count);
+    if (!err)
+        err = goal_build_group(&in->build, (uint32_t)number, wide, line, ranks, count);
+    free(ranks);
+    return err;
 }
 
 /* --- blocks ------------------------------------------------------------------------- */
@@ -357,7 +502,7 @@ static int block_read(struct scan *in)
         struct goal_word word = word_read(in);
 
         if (!word.bytes)
-            return expected(in, "send, recv, calc, a label, or }");
+            return expected(in, "send, recv, calc, coll, a label, or }");
         if (is_word(word, "rank"))
             return goal_wrong(&in->build, in->line,
                               "a block begins inside the block of line %u: } is missing", line);
@@ -415,18 +560,31 @@ static int ranks_read(struct scan *in)
     return goal->rank ? 0 : goal_no_memory(&in->build);
 }
 
+/* Read a group or a block. *@blocks: there was a block; no group may follow. */
+static int item_read(struct scan *in, bool *blocks)
+{
+    const char *begin = in->at;
+    struct goal_word word = word_read(in);
+
+    if (!*blocks && is_word(word, "group"))
+        return group_read(in);
+    *blocks = true;
+    if (is_word(word, "rank"))
+        return rank_read(in);
+    in->at = begin;
+    return expected(in, "rank K {");
+}
+
 static int file_read(struct scan *in)
 {
     const struct goal *goal = in->build.goal;
+    bool blocks = false;
     int err = skip(in, true);
 
     if (!err)
         err = ranks_read(in);
-    while (!err && !(err = skip(in, true)) && !at_end(in)) {
-        err = word_expect(in, "rank", "rank K {");
-        if (!err)
-            err = rank_read(in);
-    }
+    while (!err && !(err = skip(in, true)) && !at_end(in))
+        err = item_read(in, &blocks);
     for (uint32_t r = 0; !err && r < goal->ranks; r++)
         if (!goal->rank[r].line)
             err = goal_wrong(&in->build, in->line,
@@ -492,6 +650,10 @@ void goal_free(struct goal *goal)
 {
     if (!goal)
         return;
+    for (uint32_t g = 0; g < goal->groups; g++)
+        free(goal->group[g].rank);
+    free(goal->group);
+    free(goal->member);
     free(goal->rank);
     free(goal->op);
     free(goal->waits);

@@ -10,6 +10,7 @@
 #include "apps/base/amount.h"
 #include "apps/base/message.h"
 #include "apps/traffic/goal/node.h"
+#include "emu/packet/kind.h"
 #include "emu/util/alloc.h"
 
 #define STUCK_SHOWN 4u /* how many ranks an error describes at most */
@@ -99,6 +100,8 @@ static int node_create(void *ctx, uint32_t n, struct emu_worker *worker, struct 
     node->player = player;
     node->node = n;
     node->rank = n < player->goal->ranks ? &player->goal->rank[n] : &idle;
+    node->stream = &player->stream[node->rank->first_member];
+    node->streams = node->rank->members;
     node->arrived = node->out = node->unmatched = node->posted = empty;
     node->digest = TRAFFIC_DIGEST_START + n;
     node->worker = worker_join(player, worker->index);
@@ -107,6 +110,34 @@ static int node_create(void *ctx, uint32_t n, struct emu_worker *worker, struct 
         return -ENOMEM;
     for (uint32_t c = 0; c < node->rank->cpus; c++)
         node->cpu[c] = (struct goal_cpu){empty, GOAL_NONE, EMU_NEVER};
+    return 0;
+}
+
+static int streams_init(struct goal_player *player)
+{
+    const struct goal *goal = player->goal;
+
+    for (uint32_t m = 0; m < goal->members; m++)
+        player->stream[m] = (struct goal_stream){.window = goal->group[goal->member[m].group].wide
+                                                               ? EMU_WINDOW_WIDE
+                                                               : EMU_WINDOW,
+                                                 .ops = {GOAL_NONE, GOAL_NONE},
+                                                 .sending = GOAL_NONE,
+                                                 .latest = GOAL_NONE};
+    for (uint32_t i = 0; i < goal->ops; i++) {
+        const struct goal_op *op = &goal->op[i];
+        struct goal_stream *stream = op->kind == GOAL_COLL ? &player->stream[op->member] : NULL;
+
+        if (!stream)
+            continue;
+        if (stream->latest == GOAL_NONE)
+            stream->latest = i;
+        if (stream->early || (op->coll_kind != EMU_MULTICAST && op->coll_kind != EMU_REDUCE))
+            continue;
+        stream->early = calloc(stream->window, sizeof stream->early[0]);
+        if (!stream->early)
+            return -ENOMEM;
+    }
     return 0;
 }
 
@@ -121,11 +152,16 @@ int goal_player_init(struct goal_player *player, const struct goal *goal, uint32
         .nodes = nodes,
         .node = calloc(nodes, sizeof player->node[0]),
         .state = malloc(((size_t)goal->ops + 1) * sizeof player->state[0]),
-        .item = calloc(2 * (size_t)goal->messages + 1, sizeof player->item[0]),
+        .item =
+            calloc(2 * (size_t)goal->messages + goal_coll_items(goal) + 1, sizeof player->item[0]),
         .sent = calloc((size_t)goal->messages + 1, sizeof player->sent[0]),
         .pair = calloc((size_t)goal->pairs + 1, sizeof player->pair[0]),
+        .coll = calloc((size_t)goal->colls + 1, sizeof player->coll[0]),
+        .stream = calloc((size_t)goal->members + 1, sizeof player->stream[0]),
+        .group = calloc((size_t)goal->groups + 1, sizeof player->group[0]),
     };
-    if (!player->node || !player->state || !player->item || !player->sent || !player->pair)
+    if (!player->node || !player->state || !player->item || !player->sent || !player->pair ||
+        !player->coll || !player->stream || !player->group || streams_init(player))
         return -ENOMEM;
     for (uint32_t i = 0; i < goal->ops; i++)
         player->state[i] = (struct goal_state){goal->waits[i], GOAL_NONE};
@@ -151,6 +187,11 @@ void goal_player_free(struct goal_player *player)
     free(player->item);
     free(player->sent);
     free(player->pair);
+    for (uint32_t m = 0; player->stream && m < player->goal->members; m++)
+        free(player->stream[m].early);
+    free(player->stream);
+    free(player->coll);
+    free(player->group);
     *player = (struct goal_player){.nodes = 0};
 }
 
@@ -162,7 +203,14 @@ uint64_t goal_player_bytes(const struct goal_player *player)
     uint64_t message = sizeof goal->message[0] + 2 * sizeof player->item[0] +
                        sizeof player->sent[0];
 
-    return goal->ops * op + goal->edges * sizeof goal->edge[0] + goal->messages * message +
+    uint64_t groups = goal_coll_items(goal) * sizeof player->item[0] +
+                      goal->colls * sizeof player->coll[0] +
+                      goal->members * sizeof player->stream[0];
+
+    for (uint32_t m = 0; m < goal->members; m++)
+        if (player->stream[m].early)
+            groups += player->stream[m].window * sizeof(struct goal_early);
+    return groups + goal->ops * op + goal->edges * sizeof goal->edge[0] + goal->messages * message +
            goal->pairs * sizeof player->pair[0] +
            player->nodes *
                (sizeof(struct goal_node) + sizeof(struct goal_cpu) + sizeof player->node[0]);
@@ -202,7 +250,7 @@ void goal_player_totals(const struct goal_player *player, uint64_t *digest, uint
         const struct goal_node *node = player->node[n];
 
         digest[n] = node->digest;
-        *sent += emu_count_read(&node->base.tx.counts.segments);
+        *sent += emu_count_read(&node->base.tx.counts.segments) - node->in_groups;
         *received += node->received;
     }
 }
@@ -210,6 +258,19 @@ void goal_player_totals(const struct goal_player *player, uint64_t *digest, uint
 /* --- errors ------------------------------------------------------------------------- */
 
 #define OP_BYTES 96u
+
+/* Describe a collective, for example "allreduce of 8 bytes". */
+static const char *coll_text(const struct goal_op *op, char text[static OP_BYTES])
+{
+    const char *name = emu_kind_traits(op->coll_kind)->collective;
+
+    if (op->coll_kind == EMU_BARRIER)
+        snprintf(text, OP_BYTES, "%s", name);
+    else
+        snprintf(text, OP_BYTES, "%s of %llu byte%s", name, (unsigned long long)op->amount,
+                 plural_s(op->amount));
+    return text;
+}
 
 /*
  * Describe an operation, for example "recv of 8 bytes from 2 tag 5". @text: a buffer for the
@@ -219,6 +280,8 @@ static const char *op_text(const struct goal_op *op, char text[static OP_BYTES])
 {
     char peer[16] = "any", tag[16] = "any";
 
+    if (op->kind == GOAL_COLL)
+        return coll_text(op, text);
     if (op->kind == GOAL_CALC) {
         snprintf(text, OP_BYTES, "calc %llu", (unsigned long long)op->amount);
         return text;
@@ -235,6 +298,11 @@ static const char *op_text(const struct goal_op *op, char text[static OP_BYTES])
 
 int goal_player_check(const struct goal_player *player, char *error, size_t error_bytes)
 {
+    static const char *const why[] = {
+        [GOAL_TRUNCATED] = "has matched a message that is longer",
+        [GOAL_TOO_LATE] = "would end after more than 53 days, the limit of simulated time",
+        [GOAL_DIFFERS] = "is not what another rank of its group does at the same time",
+        [GOAL_NO_BUFFER] = "has found no free buffer for a payload"};
     char text[OP_BYTES];
     uint32_t r = 0, w = 0;
 
@@ -250,10 +318,7 @@ int goal_player_check(const struct goal_player *player, char *error, size_t erro
     const struct goal_op *op = goal_node_op(node, node->fault_op);
 
     return fail(-EINVAL, error, error_bytes, "rank %u: %s (line %u) %s", r, op_text(op, text),
-                op->line,
-                node->fault == GOAL_TRUNCATED
-                    ? "has matched a message that is longer"
-                    : "would end after more than 53 days, the limit of simulated time");
+                op->line, why[node->fault]);
 }
 
 /* Return an operation of @node that is not complete: one that waits for a message, if possible. */
@@ -282,6 +347,8 @@ static int stuck_text(const struct goal_node *node, char *text, size_t bytes)
 
     if (node->player->state[op].waits < GOAL_STARTED)
         how = "never started";
+    else if (goal_node_op(node, op)->kind == GOAL_COLL)
+        how = "waits for other ranks of its group";
     else if (goal_node_op(node, op)->kind == GOAL_RECV && op != node->posted.head)
         how = "matched a message that never arrived";
     return snprintf(text, bytes, "rank %u: %s %s (line %u)", node->node,

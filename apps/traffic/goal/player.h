@@ -16,6 +16,9 @@
  * matches. A receive is complete GOAL_POLL_PS after its message is in memory: MPI polls once more,
  * and this poll, which finds nothing, takes that time.
  *
+ * Collectives in the network are sent and received as by the library (coll.c). The values of their
+ * vectors are all 0.
+ *
  * Deviations from the library: a node sends its messages one after the other, and not in bursts of
  * 32 segments. The number of unacknowledged requests has no limit. A message of several segments is
  * matched only when all of them have arrived.
@@ -36,6 +39,43 @@
 #define GOAL_POLL_PS 50000u
 
 struct goal_node;
+
+struct goal_list {
+    uint32_t head, tail; /* GOAL_NONE: empty */
+};
+
+/* A collective at a rank. Owned by the worker of the rank. */
+struct goal_coll {
+    uint64_t first;    /* index of its first segment in the group's stream */
+    uint64_t last_ps;  /* when its latest segment so far was complete */
+    uint32_t op;       /* the operation */
+    uint32_t segments; /* number of its segments */
+    uint32_t sent;     /* segments that may leave, or have left */
+    uint32_t done;     /* segments that are complete */
+};
+
+/* A segment of a group that arrived before its operation started. */
+struct goal_early {
+    uint64_t at_ps; /* when it was in memory; 0: there is none */
+    uint8_t kind, len, op, type;
+};
+
+/*
+ * A membership in a group. Owned by the worker of the rank. The fields are those of the adapter
+ * library's struct fabemu_group (nic/host/group/stream.c).
+ */
+struct goal_stream {
+    uint32_t id;     /* the group's address in the network */
+    uint32_t window; /* numbers in two half windows */
+    uint64_t posted, cur, issued, done;
+    bool back[2];
+    uint32_t complete[2];
+    struct goal_list ops; /* pending operations, in the order of their starts */
+    uint32_t sending;     /* the first one that has segments to send; GOAL_NONE: none has */
+    uint32_t latest;      /* the latest operation that has started, or the first one */
+    /* by number modulo window; NULL: no segment can arrive early */
+    struct goal_early *early;
+};
 
 /* The state of an operation. Owned by the worker of its rank. */
 struct goal_state {
@@ -101,6 +141,9 @@ struct goal_player {
     struct goal_item *item;
     struct goal_sent *sent; /* by message */
     struct goal_pair *pair;
+    struct goal_coll *coll;     /* by number of the collective */
+    struct goal_stream *stream; /* by membership */
+    uint32_t *group;            /* by group: its address in the network */
 };
 
 /**
@@ -109,6 +152,13 @@ struct goal_player {
  */
 int goal_player_init(struct goal_player *player, const struct goal *goal, uint32_t nodes,
                      const struct emu_profile *profile);
+
+/**
+ * goal_coll_groups - create the groups in the network, after fabric_start(). Errors: those of
+ * fabric_group_create(), with a line in @error.
+ */
+int goal_coll_groups(struct goal_player *player, struct fabric *fabric, char *error,
+                     size_t error_bytes);
 
 /** goal_player_free - call after fabric_stop(). */
 void goal_player_free(struct goal_player *player);

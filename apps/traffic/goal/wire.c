@@ -67,11 +67,8 @@ uint32_t goal_list_pop(const struct goal_node *node, struct goal_list *list)
     return id;
 }
 
-/*
- * Insert an item into the arrivals, which are ordered by time. The search begins at the end,
- * because few arrivals are later than a new one.
- */
-static void insert_arrival(struct goal_node *node, uint32_t id)
+/* The search begins at the end, because few arrivals are later than a new one. */
+void goal_list_arrive(struct goal_node *node, uint32_t id)
 {
     uint32_t before = node->arrived.head == GOAL_NONE ? GOAL_NONE : node->arrived.tail;
 
@@ -87,7 +84,7 @@ void goal_wire_wait(struct goal_node *node, uint32_t id, uint64_t at_ps)
 
     item->what = GOAL_END;
     item->at_ps = at_ps;
-    insert_arrival(node, id);
+    goal_list_arrive(node, id);
 }
 
 /* --- sending ------------------------------------------------------------------------ */
@@ -107,12 +104,13 @@ void goal_wire_put(struct goal_node *node, uint32_t id, enum goal_packet what, u
     goal_list_push(node, &node->out, id);
 }
 
-static void put_segment(struct goal_node *node, uint32_t id, uint64_t depart_ps)
+static void message_segment(const struct goal_node *node, uint32_t id, struct emu_entry *entry)
 {
     const struct goal *goal = node->player->goal;
     const struct goal_item *item = goal_node_item(node, id);
     uint32_t message = goal_item_message(node, id);
-    struct emu_entry entry = {
+
+    *entry = (struct emu_entry){
         .hdr = {.dst = goal_item_receives(node, id) ? goal->message[message].from
                                                     : goal->op[goal->message[message].op].peer,
                 .src = node->node,
@@ -122,8 +120,21 @@ static void put_segment(struct goal_node *node, uint32_t id, uint64_t depart_ps)
                 .op = item->what},
         .buf = EMU_NO_BUF,
     };
+}
 
+/* Send the next segment of item @id. Returns false if that fails. */
+static bool put_segment(struct goal_node *node, uint32_t id, uint64_t depart_ps)
+{
+    bool in_group = goal_coll_has_item(node->player->goal, id);
+    struct emu_entry entry;
+
+    if (!in_group)
+        message_segment(node, id, &entry);
+    else if (!goal_coll_segment(node, id, &entry))
+        return false;
+    node->in_groups += in_group;
     emu_tx_depart(&node->base.tx, &entry, depart_ps);
+    return true;
 }
 
 uint64_t goal_wire_send(struct goal_node *node, uint64_t until_ps)
@@ -137,7 +148,8 @@ uint64_t goal_wire_send(struct goal_node *node, uint64_t until_ps)
         depart_ps = emu_tx_earliest_ps(&node->base.tx, item->at_ps + node->player->times.send_ps);
         if (depart_ps > until_ps)
             break;
-        put_segment(node, node->out.head, depart_ps);
+        if (!put_segment(node, node->out.head, depart_ps))
+            return EMU_NEVER;
         sent = true;
         depart_ps = EMU_NEVER;
         if (!--item->left)
@@ -150,9 +162,8 @@ uint64_t goal_wire_send(struct goal_node *node, uint64_t until_ps)
 
 /* --- receiving ---------------------------------------------------------------------- */
 
-void goal_wire_deliver(void *context, const struct emu_entry *entry)
+static void message_deliver(struct goal_node *node, const struct emu_entry *entry)
 {
-    struct goal_node *node = context;
     const struct goal_player *player = node->player;
     enum goal_packet what = (enum goal_packet)entry->hdr.op;
     uint32_t message = entry->hdr.seq;
@@ -170,5 +181,16 @@ void goal_wire_deliver(void *context, const struct emu_entry *entry)
     if (at_ps > item->at_ps)
         item->at_ps = at_ps;
     if (!--item->left)
-        insert_arrival(node, id);
+        goal_list_arrive(node, id);
+}
+
+void goal_wire_deliver(void *context, const struct emu_entry *entry)
+{
+    struct goal_node *node = context;
+
+    if (emu_hdr_kind(&entry->hdr) == EMU_UNICAST)
+        message_deliver(node, entry);
+    else
+        goal_coll_deliver(node, entry);
+    emu_pool_drop(&node->base.dev.worker->cache, entry->buf);
 }

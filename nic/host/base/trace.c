@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "emu/util/combine.h"
 #include "nic/host/base/base.h"
 #include "nic/host/base/compute.h"
 #include "nic/host/base/local_time.h"
@@ -107,6 +108,42 @@ static void put_receive(struct nic_trace *trace, uint32_t number, const struct f
              req->src_node, fold(req->tag));
 }
 
+/* Write a collective in the network; one that sends nothing is a calc. */
+static void put_coll(struct nic_trace *trace, const struct emu_call *call)
+{
+    uint32_t number = trace->posts;
+    bool reduces = call->kind == EMU_CALL_REDUCE || call->kind == EMU_CALL_ALLREDUCE;
+    static const char *const names[] = {[EMU_CALL_BARRIER] = "barrier",
+                                        [EMU_CALL_BROADCAST] = "broadcast",
+                                        [EMU_CALL_REDUCE] = "reduce",
+                                        [EMU_CALL_ALLREDUCE] = "allreduce"};
+
+    if (call->group == EMU_CALL_LOCAL) {
+        line(trace, "o%u: calc 0 // a collective that sends nothing\n", number);
+        return;
+    }
+    line(trace, "o%u: coll %s", number, names[call->kind]);
+    if (call->kind != EMU_CALL_BARRIER)
+        line(trace, " %llub", (unsigned long long)call->bytes);
+    if (reduces)
+        line(trace, " %s %s", emu_op_name(call->op), emu_type_name(call->type));
+    if (call->node != EMU_CALL_NO_NODE)
+        line(trace, " root %u", call->node);
+    line(trace, " group %u\n", call->group);
+}
+
+/* Write an operation, except a receive, whose message is not known yet. */
+static void put_operation(struct nic_trace *trace, const struct emu_call *call)
+{
+    if (call->kind == EMU_CALL_SEND)
+        line(trace, "o%u: send %llub to %u tag %u\n", trace->posts, (unsigned long long)call->bytes,
+             call->node, fold(call->tag));
+    else if (call->kind >= EMU_CALL_BARRIER && call->group != EMU_CALL_UNTRACED)
+        put_coll(trace, call);
+    else if (call->kind != EMU_CALL_RECEIVE)
+        line(trace, "o%u: calc 0" EMU_TRACE_NOT "call of kind %u\n", trace->posts, call->kind);
+}
+
 void nic_trace_begin(struct fabemu *fab, const struct fabemu_req *req)
 {
     if (fab->sim.trace)
@@ -132,11 +169,7 @@ void nic_trace_posted(struct fabemu *fab, const struct emu_call *call)
         return;
     open = (struct open){trace->posting, trace->posts, call->kind == EMU_CALL_RECEIVE};
     put_calc(fab, trace, 0);
-    if (call->kind == EMU_CALL_SEND)
-        line(trace, "o%u: send %llub to %u tag %u\n", open.number, (unsigned long long)call->bytes,
-             call->node, fold(call->tag));
-    else if (!open.receives)
-        line(trace, "o%u: calc 0 // not in GOAL: call of kind %u\n", open.number, call->kind);
+    put_operation(trace, call);
     /* an operation must be ready before the next calc, which the cpu would otherwise start first */
     line(trace, "o%u requires c%u\nc%u requires c%u\n", open.number, open.number, open.number + 1,
          open.number);

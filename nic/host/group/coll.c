@@ -46,16 +46,24 @@ static struct emu_call coll_call(const struct nic_coll *c)
                                                [EMU_REDUCE] = EMU_CALL_REDUCE,
                                                [EMU_ALLREDUCE] = EMU_CALL_ALLREDUCE};
     bool rooted = c->kind == EMU_MULTICAST || c->kind == EMU_REDUCE;
+    struct emu_call call = {.kind = kinds[c->kind],
+                            .node = rooted ? c->root : EMU_CALL_NO_NODE,
+                            .bytes = c->bytes,
+                            .group = c->group->id,
+                            .op = c->op,
+                            .type = c->type};
 
-    return (struct emu_call){.kind = kinds[c->kind],
-                             .node = rooted ? c->root : EMU_CALL_NO_NODE,
-                             .bytes = c->bytes};
+    if (c->group->members == 1 || !c->segs)
+        call.group = EMU_CALL_LOCAL;
+    else if (c->ended) /* a registration */
+        call.group = EMU_CALL_UNTRACED;
+    return call;
 }
 
 static int coll_post(struct fabemu_group *g, struct fabemu_req *req, const struct nic_coll *init)
 {
     struct nic_coll *c = (struct nic_coll *)(void *)req->opaque;
-    const struct emu_call call = coll_call(init);
+    struct emu_call call;
 
     if (nic_is_defunct(g->fab))
         return nic_fail_defunct();
@@ -66,6 +74,7 @@ static int coll_post(struct fabemu_group *g, struct fabemu_req *req, const struc
     c->post.begin = coll_begin;
     c->group = g;
     c->segs = c->kind == EMU_BARRIER ? 1 : (c->bytes + c->step - 1) / c->step;
+    call = coll_call(c);
     return nic_post(g->fab, &c->post, &call);
 }
 

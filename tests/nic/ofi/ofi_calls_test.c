@@ -36,7 +36,7 @@
 #define LENGTH(array) (sizeof(array) / sizeof(array)[0])
 
 /* Objects that all calls use. */
-struct world {
+struct setup {
     struct ofi_fixture f; /* a is not used, b receives */
     struct ofi_fixture_endpoint own;
     struct fi_info *hints, *connected, *datagrams, *scalable;
@@ -99,7 +99,7 @@ struct load {
 
 /* One call. */
 struct use {
-    struct world *w;
+    struct setup *w;
     struct args *args;
     struct load *load;
     struct fid_ep *ep;
@@ -366,7 +366,7 @@ static struct fi_info *info_of(enum fi_ep_type type)
     return info;
 }
 
-static void endpoint_open(struct world *w, struct ofi_fixture_endpoint *end)
+static void endpoint_open(struct setup *w, struct ofi_fixture_endpoint *end)
 {
     struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_TAGGED};
     size_t bytes = sizeof end->name;
@@ -381,7 +381,7 @@ static void endpoint_open(struct world *w, struct ofi_fixture_endpoint *end)
     CU_ASSERT_EQUAL_FATAL(fi_av_insert(w->f.av, end->name, 1, &end->addr, 0, NULL), 1);
 }
 
-static void endpoints_open(struct world *w)
+static void endpoints_open(struct setup *w)
 {
     struct fid_domain *domain = w->f.domain;
 
@@ -403,7 +403,7 @@ static void endpoints_open(struct world *w)
     CU_ASSERT_EQUAL_FATAL(fi_passive_ep(w->f.fabric, w->connected, &w->pep, NULL), 0);
 }
 
-static void group_join(struct world *w)
+static void group_join(struct setup *w)
 {
     struct fi_av_set_attr none = {.start_addr = FI_ADDR_NOTAVAIL, .end_addr = FI_ADDR_NOTAVAIL};
     time_t until = time(NULL) + OFI_FIXTURE_PATIENCE_S;
@@ -421,7 +421,7 @@ static void group_join(struct world *w)
     w->group = fi_mc_addr(w->mc);
 }
 
-static void world_open(struct world *w)
+static void setup_open(struct setup *w)
 {
     static const struct ofi_fixture_config config = {.caps = CAPS, .format = FI_CQ_FORMAT_TAGGED};
     struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_FD};
@@ -446,7 +446,7 @@ static void world_open(struct world *w)
     group_join(w);
 }
 
-static void world_close(struct world *w)
+static void setup_close(struct setup *w)
 {
     struct fid *in_order[] = {&w->mc->fid,        &w->av->fid,          &w->set->fid,
                               &w->empty_set->fid, &w->alias->fid,       &w->tx->fid,
@@ -470,7 +470,7 @@ static void world_close(struct world *w)
 /* --- one call ----------------------------------------------------------------------- */
 
 /* The use of a call with proper arguments: the endpoint own sends to b, which has this window. */
-static struct use use_of(struct world *w, struct load *load)
+static struct use use_of(struct setup *w, struct load *load)
 {
     return (struct use){.w = w,
                         .load = load,
@@ -518,7 +518,7 @@ static ssize_t make(const struct call *call, struct use *u)
 }
 
 /* Receive a message of each kind, because a fenced operation waits for the messages before it. */
-static void receive_another(struct world *w)
+static void receive_another(struct setup *w)
 {
     static uint64_t sink[LONG / 8];
 
@@ -555,7 +555,7 @@ static void complain(const struct call *call, const char *how, uint64_t which, s
 }
 
 /* Messages still pass. */
-static void works(struct world *w)
+static void works(struct setup *w)
 {
     struct fi_cq_tagged_entry entry;
     char in[8] = {0};
@@ -572,17 +572,17 @@ static void works(struct world *w)
 static void each_call(void (*each)(const struct call *call, struct use *u))
 {
     struct load *load = calloc(1, sizeof *load);
-    struct world w;
+    struct setup w;
 
     CU_ASSERT_FATAL(load != NULL);
-    world_open(&w);
+    setup_open(&w);
     for (unsigned i = 0; i < LENGTH(calls); i++) {
         struct use u = use_of(&w, load);
 
         each(&calls[i], &u);
     }
     works(&w);
-    world_close(&w);
+    setup_close(&w);
     free(load);
 }
 
@@ -621,7 +621,7 @@ static void calls__refuse_null(void)
 
 static void use_objects(const struct call *call, struct use *u)
 {
-    struct world *w = u->w;
+    struct setup *w = u->w;
     struct fid *object[] = {NULL,          &w->f.fabric->fid, &w->f.domain->fid,
                             &w->f.av->fid, &w->own.ep->fid,   &w->own.cq->fid,
                             &w->cq->fid,   &w->cntr->fid,     &w->eq->fid,
@@ -649,7 +649,7 @@ static void calls__may_get_wrong_objects(void)
 
 static void use_endpoints(const struct call *call, struct use *u)
 {
-    struct world *w = u->w;
+    struct setup *w = u->w;
     struct fid_ep *ep[] = {w->disabled, w->unconnected, w->datagram, w->sep,
                            w->tx,       w->rx,          w->srx,      w->alias};
 
@@ -731,7 +731,7 @@ static void calls__may_get_wrong_flags(void)
 /* What closes first. */
 enum order { ORIGIN, TARGET, REGION, ORDERS };
 
-static void origin_close(struct world *w, struct ofi_fixture_endpoint *end, struct load *load)
+static void origin_close(struct setup *w, struct ofi_fixture_endpoint *end, struct load *load)
 {
     CU_ASSERT_EQUAL(fi_close(&end->cq->fid), -FI_EBUSY);
     CU_ASSERT_EQUAL(fi_close(&w->f.av->fid), -FI_EBUSY);
@@ -742,7 +742,7 @@ static void origin_close(struct world *w, struct ofi_fixture_endpoint *end, stru
 }
 
 /* Start the operation from a new endpoint to another, and close everything in this order. */
-static void use_briefly(const struct call *call, struct world *w, enum order order, unsigned steps)
+static void use_briefly(const struct call *call, struct setup *w, enum order order, unsigned steps)
 {
     struct ofi_fixture_endpoint from = {0}, to = {0};
     struct load *load = calloc(1, sizeof *load);
@@ -782,22 +782,22 @@ static void use_briefly(const struct call *call, struct world *w, enum order ord
 static void objects__may_close_at_once(void)
 {
     uint64_t state = test_seed();
-    struct world w;
+    struct setup w;
 
-    world_open(&w);
+    setup_open(&w);
     for (unsigned i = 0; i < LENGTH(calls); i++)
         for (enum order order = 0; order < ORDERS && calls[i].kind == STARTS; order++) {
             use_briefly(&calls[i], &w, order, 0);
             use_briefly(&calls[i], &w, order, (unsigned)test_draw(&state, 1, 30));
         }
     works(&w);
-    world_close(&w);
+    setup_close(&w);
 }
 
 /* --- threads ------------------------------------------------------------------------ */
 
 struct caller {
-    struct world *w;
+    struct setup *w;
     uint64_t random;
 };
 
@@ -826,11 +826,11 @@ static void calls__may_be_wrong_in_several_threads(void)
     struct caller caller[THREADS];
     pthread_t thread[THREADS];
     void *load[THREADS];
-    struct world w;
+    struct setup w;
 
     if (ofi_fixture_is_serial())
         return;
-    world_open(&w);
+    setup_open(&w);
     for (unsigned i = 0; i < THREADS; i++) {
         caller[i] = (struct caller){.w = &w, .random = test_seed() * THREADS + i};
         CU_ASSERT_EQUAL_FATAL(pthread_create(&thread[i], NULL, call_at_random, &caller[i]), 0);
@@ -838,7 +838,7 @@ static void calls__may_be_wrong_in_several_threads(void)
     for (unsigned i = 0; i < THREADS; i++)
         pthread_join(thread[i], &load[i]);
     works(&w);
-    world_close(&w);
+    setup_close(&w);
     for (unsigned i = 0; i < THREADS; i++)
         free(load[i]);
 }

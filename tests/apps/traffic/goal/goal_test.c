@@ -58,6 +58,8 @@ static void goal_parse__reads_all_of_the_grammar(void)
     goal_free(goal);
 }
 
+#define GROUP "num_ranks 3\ngroup 1 ranks 0-1\nrank 0 {\n"
+
 static const struct {
     const char *text, *error;
 } wrong[] = {
@@ -76,10 +78,10 @@ static const struct {
     {"num_ranks 2\nrank 0 {\nrank 1 {", "line 3: a block begins inside the block of line 2"},
     {"num_ranks 2\nrank 0 {}\nrank 0 {}", "line 3: rank 0 has a block already, in line 2"},
     {"num_ranks 1 /*\n", "line 1: the comment that begins here has no end"},
-    {"num_ranks 1\nrank 0 {\n;}", "line 3: ';}', where there should be send, recv, calc, a la"},
+    {"num_ranks 1\nrank 0 {\n;}", "line 3: ';}', where there should be send, recv, calc, coll,"},
     {"num_ranks 1\nrank 0 {\nl1 }", "there should be a colon, requires or irequires behind the la"},
-    {"num_ranks 1\nrank 0 {\nl1: foo}", "'foo}', where there should be send, recv or calc"},
-    {"num_ranks 1\nrank 0 {\nl1: rank}", "'rank}', where there should be send, recv or calc"},
+    {"num_ranks 1\nrank 0 {\nl1: foo}", "'foo}', where there should be send, recv, calc or co"},
+    {"num_ranks 1\nrank 0 {\nl1: rank}", "'rank}', where there should be send, recv, calc or co"},
     {"num_ranks 1\nrank 0 {\nl1 requires 3}", "'3}', where there should be a label"},
     {"num_ranks 1\nrank 0 {\ncalc 1\nl1 requires l1}", "no operation with the label 'l1'; depe"},
     {"num_ranks 1\nrank 0 {\nx: calc 1\nx: calc 2}", "line 4: the label 'x' exists already, in l"},
@@ -107,6 +109,30 @@ static const struct {
      "line 3: the operations in these lines wai"},
     {"num_ranks 1\nrank 0 {\na: calc 1\nb: calc 1\na requires b\nb irequires a\n}",
      "wait for each other in a cycle, so none can start: 3, 4"},
+    {"num_ranks 2\ngroup 1\n", "line 2: the end of the line, where there should be ranks R R-R"},
+    {"num_ranks 2\ngroup 1 ranks 0", "line 2: a group has 2 ranks or more"},
+    {"num_ranks 2\ngroup 1 ranks 0 2", "line 2: '2', where there should be a rank from 0 to 1"},
+    {"num_ranks 3\ngroup 1 ranks 0 2 0", "line 2: rank 0 is twice in the group"},
+    {"num_ranks 3\ngroup 1 ranks 0-2 1", "line 2: ranks 1-1 are none, or are in the group twice"},
+    {"num_ranks 3\ngroup 1 ranks 2-1", "line 2: ranks 2-1 are none, or are in the group twice"},
+    {"num_ranks 2\ngroup 1 ranks 0 1\ngroup 1 ranks 0 1", "line 3: the numbers of groups must asc"},
+    {"num_ranks 2\nrank 0 { }\ngroup 1 ranks 0 1", "line 3: 'group', where there should be rank K"},
+    {"num_ranks 2\nrank 0 {\ncoll barrier group 1\n}",
+     "line 3: the file has no group 1; a group n"},
+    {GROUP "coll alltoall 8b group 1",
+     "line 4: 'alltoall', where there should be barrier, broadca"},
+    {GROUP "coll barrier group 1 tag 1", "line 4: 'tag', where there should be the end of the lin"},
+    {GROUP "coll allreduce 8b SUM F64 group 2", "line 4: the file has no group 2"},
+    {GROUP "coll allreduce 9b SUM F64 group 1", "line 4: 9 bytes are not a vector of whole elemen"},
+    {GROUP "coll allreduce 0b SUM F64 group 1", "line 4: 0 bytes are not a vector of whole elemen"},
+    {GROUP "coll allreduce 8b ADD F64 group 1",
+     "line 4: 'ADD', where there should be an operation"},
+    {GROUP "coll allreduce 8b SUM F65 group 1",
+     "line 4: 'F65', where there should be a type, such"},
+    {GROUP "coll allreduce 8b BAND F64 group 1",
+     "line 4: operation BAND does not apply to type F64"},
+    {GROUP "coll reduce 8b SUM F64 group 1", "line 4: 'group', where there should be root RANK"},
+    {GROUP "coll broadcast 8b root 2 group 1", "line 4: rank 2 is not in group 1 (line 2)"},
 };
 
 static void goal_parse__names_line_and_remedy_of_each_error(void)
@@ -157,13 +183,15 @@ static void goal_parse__survives_any_change(void)
 
 /* --- playing ------------------------------------------------------------------------ */
 
-/* Play @text on @topo. Returns traffic_run()'s error. */
+/* Play @text on @topo: "qsnet:…" with profile qsnet3. Returns traffic_run()'s error. */
 static int play(struct traffic_result *result, const char *topo, const char *text, uint32_t threads,
                 char error[static 640])
 {
     struct traffic_config config = draw_config_of(topo, "uniform");
     struct goal *goal = parse(text);
 
+    if (strncmp(topo, "qsnet", 5) == 0)
+        CU_ASSERT_FATAL(emu_profile_load(&config.fabric.profile, "qsnet3", error, 640) == 0);
     config.goal = goal;
     config.fabric.threads = threads;
     int err = traffic_run(result, &config, error, 640);
@@ -371,6 +399,99 @@ static void goal_player__random_programs_complete_alike_with_any_workers(void)
     }
 }
 
+/* --- collectives -------------------------------------------------------------------- */
+
+/* Write a collective of the ranks 0 to 7, or of 2 to 5. Some have more segments than a window. */
+static void draw_coll(uint64_t *seed, char *text, size_t bytes)
+{
+    static const char *const names[] = {"barrier", "broadcast", "reduce", "allreduce"};
+    uint32_t kind = (uint32_t)test_draw(seed, 0, 3), group = (uint32_t)test_draw(seed, 1, 2);
+    uint32_t size = 8 * (uint32_t)test_draw(seed, 1, test_draw(seed, 0, 9) ? 200 : 9000);
+    char vector[32] = "", root[16] = "";
+
+    if (kind)
+        snprintf(vector, sizeof vector, " %ub%s", size, kind > 1 ? " SUM F64" : "");
+    if (kind == 1 || kind == 2)
+        snprintf(root, sizeof root, " root %u", (uint32_t)test_draw(seed, 2, 5));
+    snprintf(text, bytes, "coll %s%s%s group %u", names[kind], vector, root, group);
+}
+
+/*
+ * Write a program whose ranks all start the same collectives in the same order. Each collective
+ * waits for one of the last three, so that several are pending.
+ */
+static void draw_colls(uint64_t *seed, char *text, size_t bytes)
+{
+    char coll[64][80];
+    size_t used = (size_t)snprintf(text, bytes,
+                                   "num_ranks %u\ngroup 1 ranks 0-7\n"
+                                   "group 2 wide ranks 5 2-4\n",
+                                   RANDOM_RANKS);
+
+    for (uint32_t i = 0; i < 64; i++)
+        draw_coll(seed, coll[i], sizeof coll[i]);
+    for (uint32_t r = 0; r < RANDOM_RANKS; r++) {
+        used += (size_t)snprintf(text + used, bytes - used, "rank %u {\n", r);
+        for (uint32_t i = 0; i < 64; i++) {
+            bool member = strstr(coll[i], "group 1") || (r >= 2 && r <= 5);
+
+            used += (size_t)snprintf(text + used, bytes - used, "o%u: calc %u\n", i,
+                                     (uint32_t)test_draw(seed, 0, 900));
+            if (i)
+                used +=
+                    (size_t)snprintf(text + used, bytes - used, "o%u irequires p%u\n", i, i - 1);
+            if (i > 3)
+                used += (size_t)snprintf(text + used, bytes - used, "o%u requires p%u\n", i, i - 3);
+            used += (size_t)snprintf(text + used, bytes - used, "p%u: %s\np%u requires o%u\n", i,
+                                     member ? coll[i] : "calc 0", i, i);
+        }
+        used += (size_t)snprintf(text + used, bytes - used, "}\n");
+    }
+}
+
+static void goal_player__random_collectives_complete_alike_with_any_workers(void)
+{
+    static char text[RANDOM_RANKS << 16];
+    uint64_t seed = test_seed();
+
+    for (uint32_t i = 0; i < TEST_TRIALS(20u); i++) {
+        struct traffic_result result[3];
+        char error[640] = "";
+
+        draw_colls(&seed, text, sizeof text);
+        for (uint32_t t = 0; t < 3; t++) {
+            int err = play(&result[t], topos[i % 2], text, 1 + t % 2, error);
+
+            if (err)
+                printf("%s\n%s\n", error, text);
+            CU_ASSERT_FATAL(err == 0);
+        }
+        for (uint32_t t = 1; t < 3; t++) {
+            CU_ASSERT_EQUAL(result[0].digest, result[t].digest);
+            CU_ASSERT(memcmp(&result[0].goal, &result[t].goal, sizeof result[0].goal) == 0);
+        }
+    }
+}
+
+static void goal_player__names_collectives_that_cannot_end(void)
+{
+    fails("num_ranks 2\ngroup 1 ranks 0 1\nrank 0 {\ncoll barrier group 1\n}\nrank 1 {}", -EPROTO,
+          "1 of 1 operation at 1 rank cannot end: rank 0: barrier waits for other ranks of "
+          "its group");
+    fails("num_ranks 2\ngroup 1 ranks 0 1\nrank 0 {\ncoll broadcast 8b root 0 group 1\n}\n"
+          "rank 1 {\ncoll broadcast 16b root 0 group 1\n}",
+          -EINVAL, "rank 1: broadcast of 16 bytes (line 7) is not what another rank of its group");
+    fails("num_ranks 2\ngroup 1 ranks 0 1\nrank 0 {\ncoll broadcast 8b root 0 group 1\n}\n"
+          "rank 1 {\na: calc 100000\nb: coll broadcast 16b root 0 group 1\nb requires a\n}",
+          -EINVAL, "rank 1: broadcast of 16 bytes (line 8) is not what another rank of its group");
+    fails("num_ranks 2\ngroup 1 ranks 0 1\nrank 0 {\ncoll broadcast 8b root 0 group 1\n}\n"
+          "rank 1 {\ncoll broadcast 8b root 1 group 1\n}",
+          -EINVAL, "broadcast of 8 bytes (line");
+    fails("num_ranks 2\ngroup 1 ranks 0 1\nrank 0 {\ncoll broadcast 8b root 0 group 1\n}\n"
+          "rank 1 {\ncoll barrier group 1\n}",
+          -EINVAL, "rank 1: barrier (line 7) is not what another rank of its group does");
+}
+
 /* --- numbers of the adapter library --------------------------------------------------- */
 
 static void goal_wire__has_the_librarys_headers(void)
@@ -414,6 +535,8 @@ int main(void)
         CASE(goal_player__matches_in_order),
         CASE(goal_player__names_operations_that_cannot_end),
         CASE(goal_player__random_programs_complete_alike_with_any_workers),
+        CASE(goal_player__random_collectives_complete_alike_with_any_workers),
+        CASE(goal_player__names_collectives_that_cannot_end),
         CASE(goal_wire__has_the_librarys_headers),
         CASE(goal_wire_len__adds_up),
         {NULL, NULL},

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * goal.c - write what all processes have communicated as a GOAL file (`--goal`): the groups whose
+ * collectives the network executes, and the text of each process (nic/host/base/trace.c).
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "apps/base/message.h"
+#include "apps/daemon/client.h"
+#include "apps/fabric/origin.h"
+
+/* The groups that the fabric has created so far. */
+struct daemon_goal {
+    size_t count, room;
+    bool lost; /* there was no memory for a group */
+    struct goal_group {
+        uint32_t id, members;
+        uint32_t *node; /* in the order of the group's creation */
+    } * group;
+};
+
+/* Make room for one more group. Returns false if there is no memory. */
+static bool grow(struct daemon_goal *goal)
+{
+    size_t room = goal->room ? 2 * goal->room : 16;
+    struct goal_group *more = goal->group;
+
+    if (goal->count < goal->room)
+        return true;
+    more = realloc(more, room * sizeof *more);
+    if (!more)
+        return false;
+    goal->group = more;
+    goal->room = room;
+    return true;
+}
+
+void daemon_goal_group(struct daemon *daemon, uint32_t id, const uint32_t *nodes, uint32_t count)
+{
+    struct daemon_goal *goal = daemon->goal;
+    uint32_t *node;
+
+    if (!daemon->config->fabric->compute.traces)
+        return;
+    if (!goal)
+        goal = daemon->goal = calloc(1, sizeof *goal);
+    if (!goal)
+        return;
+    node = malloc(count * sizeof node[0]);
+    if (!node || !grow(goal)) {
+        free(node);
+        goal->lost = true;
+        return;
+    }
+    memcpy(node, nodes, count * sizeof node[0]);
+    goal->group[goal->count++] = (struct goal_group){id, count, node};
+}
+
+/* --- the file ------------------------------------------------------------------------- */
+
+/* Write a group, for example "group 5 wide ranks 0-3 7". */
+static void group_write(FILE *out, const struct goal_group *group)
+{
+    fprintf(out, "group %u%s ranks", group->id, group->id & EMU_GROUP_WIDE ? " wide" : "");
+    for (uint32_t i = 0, end; i < group->members; i = end) {
+        for (end = i + 1; end < group->members && group->node[end] == group->node[end - 1] + 1;)
+            end++;
+        fprintf(out, " %u", group->node[i]);
+        if (end > i + 1)
+            fprintf(out, "-%u", group->node[end - 1]);
+    }
+    fputc('\n', out);
+}
+
+static int by_id(const void *a, const void *b)
+{
+    const struct goal_group *x = a, *y = b;
+
+    return (x->id > y->id) - (x->id < y->id);
+}
+
+static void groups_write(FILE *out, struct daemon_goal *goal)
+{
+    qsort(goal->group, goal->count, sizeof goal->group[0], by_id);
+    for (size_t i = 0; i < goal->count; i++)
+        group_write(out, &goal->group[i]);
+}
+
+void daemon_goal_write(const struct daemon *daemon, FILE *out, struct json_object *origin,
+                       const struct calls_part *part, size_t parts)
+{
+    origin_print(out, origin, "// ", "// ");
+    json_object_put(origin);
+    fprintf(out, "num_ranks %lld\n", (long long)part[parts - 1].rank + 1);
+    if (daemon->goal)
+        groups_write(out, daemon->goal);
+    for (size_t i = 0; i < parts; i++) {
+        fprintf(out, "rank %lld {\n", (long long)part[i].rank);
+        fwrite(part[i].data, 1, part[i].bytes, out);
+        fputs("}\n", out);
+    }
+}
+
+/* --- checks --------------------------------------------------------------------------- */
+
+/* Return how many calls the process has marked as not expressible in GOAL. */
+static uint64_t calls_left_out(const struct calls_part *part)
+{
+    const char *at = (const char *)part->data, *end = at + part->bytes;
+    uint64_t count = 0;
+
+    while ((at = memmem(at, (size_t)(end - at), EMU_TRACE_NOT, sizeof EMU_TRACE_NOT - 1))) {
+        at += sizeof EMU_TRACE_NOT - 1;
+        count++;
+    }
+    return count;
+}
+
+/* Check the groups. Their addresses repeat after many thousands of groups. */
+static bool groups_check(const struct daemon_goal *goal)
+{
+    if (goal && goal->lost) {
+        print_message("--goal: out of memory, so a group is missing in the file");
+        return false;
+    }
+    for (size_t i = 1; goal && i < goal->count; i++)
+        if (goal->group[i].id == goal->group[i - 1].id) {
+            print_message("--goal: the program created more than %zu groups, too many for the file",
+                          goal->count - 1);
+            return false;
+        }
+    return true;
+}
+
+bool daemon_goal_check(const struct daemon *daemon, const struct calls_part *part, size_t parts)
+{
+    const size_t end = sizeof EMU_TRACE_END - 1;
+    uint64_t left_out = 0;
+
+    for (size_t i = 0; i < parts; i++) {
+        if (i && part[i].rank == part[i - 1].rank) {
+            print_message("--goal: node %lld had several processes, but GOAL has one for each rank",
+                          (long long)part[i].rank);
+            return false;
+        }
+        if (part[i].bytes < end ||
+            memcmp(part[i].data + part[i].bytes - end, EMU_TRACE_END, end) != 0) {
+            print_message("--goal: the process of node %lld did not end well, so the file is not "
+                          "complete",
+                          (long long)part[i].rank);
+            return false;
+        }
+        left_out += calls_left_out(&part[i]);
+    }
+    if (left_out)
+        print_message("--goal: the file is not the whole program, because GOAL has no one-sided "
+                      "accesses (%llu calls)",
+                      (unsigned long long)left_out);
+    return !left_out && groups_check(daemon->goal);
+}
+
+void daemon_goal_free(struct daemon *daemon)
+{
+    for (size_t i = 0; daemon->goal && i < daemon->goal->count; i++)
+        free(daemon->goal->group[i].node);
+    if (daemon->goal)
+        free(daemon->goal->group);
+    free(daemon->goal);
+    daemon->goal = NULL;
+}

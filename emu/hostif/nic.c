@@ -205,6 +205,17 @@ void emu_hostif_nic_hand_over(struct emu_hostif_shared *shared)
     atomic_store_explicit(&shared->asleep, EMU_HOSTIF_WAKE_STANDBY, memory_order_relaxed);
 }
 
+/* Advance the local time to @to_ps, unless another thread has advanced it further. */
+static void advance_to(struct emu_simtime *sim, uint64_t to_ps)
+{
+    uint64_t now_ps = atomic_load_explicit(&sim->now_ps, memory_order_relaxed);
+
+    while (now_ps < to_ps && !atomic_compare_exchange_weak_explicit(&sim->now_ps, &now_ps, to_ps,
+                                                                    memory_order_release, /* Z1 */
+                                                                    memory_order_relaxed))
+        ;
+}
+
 /*
  * Z1 pairs with Z2: a fabric that sees the wait also sees its end and the segments posted before
  * it. Z3 pairs with Z4: either the fabric sees the wait before it sleeps, or this thread sees that
@@ -226,8 +237,7 @@ bool emu_hostif_nic_await(struct emu_hostif_nic *nic, uint64_t until_ps)
         if (syscall(SYS_futex, &sim->ended, FUTEX_WAIT, ended, &check, NULL, 0) &&
             errno == ETIMEDOUT)
             return false;
-    atomic_store_explicit(&sim->now_ps, atomic_load_explicit(&sim->end_ps, memory_order_relaxed),
-                          memory_order_release); /* Z1 */
+    advance_to(sim, atomic_load_explicit(&sim->end_ps, memory_order_relaxed));
     return true;
 }
 

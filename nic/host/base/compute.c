@@ -3,14 +3,14 @@
  * compute.c - clock virtual: how the local time of this process advances between two calls of this
  * library, and by each call.
  *
- * This file is_measured the work of the thread between the end of one call and the beginning of the
+ * This file measures the work of the thread between the end of one call and the beginning of the
  * next: the work of the program, MPI and libfabric, but not that of this library. Reading the CPU
  * time is a system call of about 0.2 us, and each call of the library needs two.
  *
  * A program waits by polling, and its work between two polls is not computing. So less work than
  * POLL_GAP_MOST between two polls does not count. Before other *soft* calls, which are polls and
  * readings of the clock, less work than SOFT_LEAST counts only at a later call. Otherwise a loop of
- * such calls would make many is_recorded.
+ * such calls would make many records.
  *
  * While a program computes for longer than UNATTENDED_NS, the library handles arriving segments, as
  * its own thread does on other clocks (progress/thread.c).
@@ -197,7 +197,6 @@ void nic_call_begin(struct fabemu *fab, const struct emu_call *call)
 
     if (!nic_sim_is_owner(fab) || nic_is_defunct(fab))
         return;
-    atomic_store_explicit(&fab->sim.elsewhere, 0, memory_order_relaxed);
     c->began = nic_sim_has_begun(fab);
     if (!c->began && emu_call_is_soft(call->kind))
         return;

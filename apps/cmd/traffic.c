@@ -47,8 +47,8 @@ static const struct options_command traffic_command = {
              "--cluster on the first host of FILE starts the same command on the other hosts.\n"
              "The results are the same as on one host (docs/hosts.md).",
     .more =
-        "A GOAL file (the format of LogGOPSim and ATLAHS) is a program. Labels, tag (default 0),\n"
-        "cpu (default 0, at most 255) and nic (no effect) are optional:\n\n"
+        "A GOAL file (the format of LogGOPSim and ATLAHS) is a program. Labels, tag\n"
+        "(default 0), cpu (default 0, at most 255) and nic (no effect) are optional:\n\n"
         "  num_ranks 2\n"
         "  rank 0 {\n"
         "    a: calc 1500 cpu 1        // computes for 1500 ns\n"

@@ -28,8 +28,9 @@ static const struct options_command web_command = {
     .operands = "[NAME|FILE]",
     .about =
         "Serve a web page of the running fabric NAME (or \"default\") to this user's\n"
-        "browser, or of the recording FILE, which run, up (--record) or traffic (--telemetry) has\n"
-        "written. The command runs until the fabric ends, or until it is interrupted.\n"
+        "browser, or of the recording FILE, which run, up (--record) or traffic\n"
+        "(--telemetry) has written. The command runs until the fabric ends, or until it\n"
+        "is interrupted.\n"
         "docs/web.md explains the page, and the key ? lists its keys.",
 };
 

@@ -225,15 +225,6 @@ struct fabemu_group *coll_fabemu_join_another(mca_coll_fabemu_module_t *module,
  */
 void coll_fabemu_slower_find(mca_coll_fabemu_module_t *module, int size);
 
-/** coll_fabemu_is_slower - return whether the network is slower than messages for @bytes. Pure. */
-static inline bool coll_fabemu_is_slower(const mca_coll_fabemu_module_t *module,
-                                         enum fabemu_coll coll, size_t bytes)
-{
-    const struct coll_fabemu_slower *slower = &module->slower[coll];
-
-    return bytes < slower->below || bytes >= slower->from;
-}
-
 /**
  * coll_fabemu_map - translate @op and @dtype to enum fabemu_op and enum fabemu_type. Returns
  * COLL_FABEMU_NO_FALLBACK, or the reason why the switches cannot execute them: FABEMU_WHY_OP or
@@ -258,6 +249,7 @@ struct coll_fabemu_call {
     ompi_op_t *op;            /* NULL: not a reduction */
     bool exclusive;           /* an exscan: the result leaves out this rank's contribution */
     bool uneven;              /* a rank need not know how much data the others send */
+    bool overlaps;            /* non-blocking or persistent: the program may compute meanwhile */
     size_t bytes;             /* size of the data of all parts; the same on every rank */
 
     unsigned fab_op;   /* enum fabemu_op, set by coll_fabemu_choose() */
@@ -279,6 +271,21 @@ size_t coll_fabemu_bytes(ompi_communicator_t *comm, const ompi_datatype_t *dtype
  */
 struct coll_fabemu_call coll_fabemu_of_blocks(ompi_communicator_t *comm,
                                               struct coll_fabemu_call call);
+
+/**
+ * coll_fabemu_is_slower - return whether the network is slower than messages for @call. The
+ * measurements are of blocking calls. Open MPI's non-blocking reductions are slower, and do not go
+ * on while the program computes, so the network is faster than these at all sizes. Pure.
+ */
+static inline bool coll_fabemu_is_slower(const mca_coll_fabemu_module_t *module,
+                                         const struct coll_fabemu_call *call)
+{
+    const struct coll_fabemu_slower *slower = &module->slower[call->coll];
+
+    return (call->bytes < slower->below || call->bytes >= slower->from) &&
+           !(call->overlaps &&
+             (call->coll == FABEMU_COLL_REDUCE || call->coll == FABEMU_COLL_ALLREDUCE));
+}
 
 /**
  * coll_fabemu_is_empty - return whether @call moves no data. Such a call is complete at once, and

@@ -195,19 +195,19 @@ int coll_fabemu_failed_alone(mca_coll_fabemu_module_t *module, ompi_communicator
 }
 
 /*
- * Join the groups that a collective of @bytes needs, if that is not done yet. Returns
- * COLL_FABEMU_NO_FALLBACK, or the reason why the collective cannot run in the fabric.
+ * Join the groups that @call needs, if that is not done yet. Returns COLL_FABEMU_NO_FALLBACK, or the
+ * reason why the collective cannot run in the fabric.
  */
 static int join_if_needed(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
-                          enum fabemu_coll coll, size_t bytes)
+                          const struct coll_fabemu_call *call)
 {
     if (module->fallback_why == COLL_FABEMU_NOT_TRIED)
         coll_fabemu_join(module, comm);
     if (module->fallback_why != COLL_FABEMU_NO_FALLBACK)
         return module->fallback_why;
-    if (coll_fabemu_is_slower(module, coll, bytes))
+    if (coll_fabemu_is_slower(module, call))
         return FABEMU_WHY_SLOWER;
-    if (bytes < mca_coll_fabemu_component.wide_bytes)
+    if (call->bytes < mca_coll_fabemu_component.wide_bytes)
         return COLL_FABEMU_NO_FALLBACK;
     if (module->wide_fallback_why == COLL_FABEMU_NOT_TRIED)
         coll_fabemu_join_wide(module, comm);
@@ -225,8 +225,8 @@ static inline struct fabemu_group *group_for(const mca_coll_fabemu_module_t *mod
  * or the collective runs over messages.
  */
 static struct fabemu_group *choose_slowly(mca_coll_fabemu_module_t *module,
-                                          ompi_communicator_t *comm, enum fabemu_coll coll, int why,
-                                          size_t bytes)
+                                          ompi_communicator_t *comm,
+                                          const struct coll_fabemu_call *call, int why)
 {
     if (module->passing)
         return NULL; /* the call belongs to a collective that was counted already */
@@ -235,11 +235,11 @@ static struct fabemu_group *choose_slowly(mca_coll_fabemu_module_t *module,
     else if (module->fallback_why >= 0)
         why = module->fallback_why;
     else if (why == COLL_FABEMU_NO_FALLBACK)
-        why = join_if_needed(module, comm, coll, bytes);
+        why = join_if_needed(module, comm, call);
     if (why == COLL_FABEMU_NO_FALLBACK)
-        return group_for(module, bytes);
+        return group_for(module, call->bytes);
     if (module->counts)
-        fabemu_count_elsewhere(module->fab, coll, (enum fabemu_why)why);
+        fabemu_count_elsewhere(module->fab, call->coll, (enum fabemu_why)why);
     return NULL;
 }
 
@@ -255,10 +255,10 @@ struct fabemu_group *coll_fabemu_choose(mca_coll_fabemu_module_t *module, ompi_c
         why = coll_fabemu_map(call->op, call->dtype, &call->fab_op, &call->fab_type);
     group = group_for(module, call->bytes);
     if (OPAL_LIKELY(why == COLL_FABEMU_NO_FALLBACK && group && !module->passing &&
-                    !coll_fabemu_is_slower(module, call->coll, call->bytes) &&
+                    !coll_fabemu_is_slower(module, call) &&
                     ompi_mpi_state < OMPI_MPI_STATE_FINALIZE_PAST_COMM_SELF_DESTRUCT))
         return group;
-    return choose_slowly(module, comm, call->coll, why, call->bytes);
+    return choose_slowly(module, comm, call, why);
 }
 
 /* Run a collective in the network and wait for its end. */

@@ -325,6 +325,7 @@ static bool init(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
 
     if (coll_fabemu_is_empty(comm, call))
         return false;
+    call->overlaps = true;
     group = coll_fabemu_choose(module, comm, call);
     if (!group)
         return false;
@@ -373,6 +374,7 @@ static struct fabemu_group *choose(mca_coll_fabemu_module_t *module, ompi_commun
     if (is_of_idup(call))
         return NULL;
     module->passing = false;
+    call->overlaps = true;
     group = coll_fabemu_choose(module, comm, call);
     module->passing = passing;
     return group;

@@ -29,17 +29,21 @@ class SlowerTest(FabemuCase):
                                            if row[1] == "2")
         self.ranks, self.size = int(ranks), int(size)
 
-    def reduces(self, size, *options):
-        """The report's count of reduces of @size bytes."""
+    def counts(self, program, *arguments, options=()):
+        """The report's counts of collectives of a program."""
         report = os.path.join(self.dir, "report.json")
-        program = os.path.join(os.path.dirname(self.command), "tests", "mpi_allreduce_bench")
-        done = self.fabemu("run", "--topo", "kary:2,2", "--profile", PROFILES[self.transport],
-                           "--report", report, *options, "--", "mpirun", "-np", str(self.ranks),
-                           program, "--op", "reduce", "--bytes", str(size), "--warmup", "0",
-                           "--iterations", str(CALLS))
+        program = os.path.join(os.path.dirname(self.command), "tests", program)
+        done = self.fabemu("run", "--topo", "kary:2,2", "--report", report, *options, "--",
+                           "mpirun", "-np", str(self.ranks), program, *arguments)
         self.assertEqual(done.returncode, 0, done.stderr)
         with open(report) as f:
-            return json.load(f)["collectives"]["reduce"]
+            return json.load(f)["collectives"]
+
+    def reduces(self, size, *options):
+        """The report's count of reduces of @size bytes."""
+        return self.counts("mpi_allreduce_bench", "--op", "reduce", "--bytes", str(size),
+                           "--warmup", "0", "--iterations", str(CALLS),
+                           options=("--profile", PROFILES[self.transport], *options))["reduce"]
 
     def test_from_the_measured_size_on__messages_are_used(self):
         count = self.reduces(self.size)
@@ -56,6 +60,11 @@ class SlowerTest(FabemuCase):
 
     def test_clock_real__the_network_is_used(self):
         self.assertNotIn("slower", self.reduces(self.size, "--clock", "real")["why"])
+
+    def test_a_non_blocking_reduction__the_network_is_used(self):
+        count = self.counts("mpi_overlap_bench", "--rounds", "2", "--sleep")["allreduce"]
+        self.assertNotIn("slower", count["why"])
+        self.assertGreater(count["in_switch"], CALLS)
 
 
 if __name__ == "__main__":

@@ -460,6 +460,8 @@ static void decide_oversubscribe(char **argv)
             setenv("OMPI_MCA_rmaps_base_oversubscribe", "0", 1);
 }
 
+#define YIELDS "OMPI_MCA_mpi_yield_when_idle"
+
 int command_environment(char **argv, const char *socket_path, const char *provider,
                         const char *mark, const char *scratch, char *error, size_t error_bytes)
 {
@@ -473,10 +475,13 @@ int command_environment(char **argv, const char *socket_path, const char *provid
                     error, error_bytes);
 }
 
-void command_preload_clock(void)
+void command_prepare_virtual(void)
 {
     char dir[600], path[640], list[4096];
 
+    /* A rank without work sleeps in the provider. Open MPI would also yield after each poll, and
+       beside busy programs a yield takes milliseconds. */
+    setenv(YIELDS, "0", !users(YIELDS));
     if (!emu_plugin_dir(dir, sizeof dir, CLOCK_LIBRARY, CLOCK_BUILT)) {
         print_message("%s is not built: programs will see the host's time", CLOCK_LIBRARY);
         return;

@@ -33,6 +33,12 @@
 /* A process is outside (simtime.h) if each check for this long has found it asleep. */
 #define LOCKSTEP_ASLEEP_NS 50000000u
 
+/*
+ * A worker that waits for processes pauses so often, and then sleeps. It does not yield, because
+ * beside busy programs a yield takes milliseconds. A thread that wakes up runs sooner.
+ */
+#define LOCKSTEP_SPINS 20u
+
 struct emu_lockstep {
     struct emu_windows *windows;
     struct emu_worker **worker;
@@ -357,9 +363,10 @@ void emu_lockstep_idle(struct emu_lockstep *lockstep, unsigned *rounds)
 {
     struct emu_worker *worker = lockstep->worker[0];
 
-    if (emu_wait_round((*rounds)++, atomic_load_explicit(&worker->oversubscribed,
-                                                         memory_order_relaxed)) != EMU_WAIT_SLEEP)
+    if ((*rounds)++ < LOCKSTEP_SPINS) {
+        emu_wait_spin();
         return;
+    }
     atomic_exchange_explicit(&worker->asleep, 1, memory_order_seq_cst); /* W5 */
     want_bells(lockstep, EMU_HOSTIF_RING_WAIT);
     if (!wait_has_begun(lockstep) && !atomic_load_explicit(&worker->stop, memory_order_seq_cst)) {

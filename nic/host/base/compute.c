@@ -72,10 +72,10 @@ static uint64_t work(const struct nic_compute *c)
     return read(c->counter, &count, sizeof count) == sizeof count ? count : c->left;
 }
 
-/* A poll that follows another one: the program waits. */
+/* A poll that follows another one, and is no test: the program waits. */
 static bool waits(const struct nic_compute *c, const struct emu_call *call)
 {
-    return call->kind == EMU_CALL_POLL && c->polled;
+    return call->kind == EMU_CALL_POLL && c->polled && !c->testing;
 }
 
 /* The number of polls, without those that wait, or of readings since the last call on the tape. */

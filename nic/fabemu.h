@@ -257,6 +257,13 @@ FABEMU_API const struct fabemu_info *fabemu_info(const struct fabemu *fab);
 FABEMU_API void fabemu_await_time(struct fabemu *fab);
 
 /**
+ * fabemu_testing - on clock virtual, say whether the calling thread is in a function that only
+ * tests, such as MPI_Test. The program may compute between two tests, so a poll in a test does not
+ * wait for a segment. Returns whether time is simulated; on other clocks it does nothing.
+ */
+FABEMU_API bool fabemu_testing(struct fabemu *fab, bool testing);
+
+/**
  * fabemu_progress - step the adapter once. Bounded; never blocks. Returns the number of segments
  * moved. If it is 0, the adapter was idle or another thread is stepping it, and the caller may want
  * to yield.

@@ -486,10 +486,15 @@ int command_environment(char **argv, const char *socket_path, const char *provid
     return err;
 }
 
-void command_preload_clock(void)
+#define YIELDS "OMPI_MCA_mpi_yield_when_idle"
+
+void command_prepare_virtual(void)
 {
     char dir[600], path[640], list[4096];
 
+    /* A rank without work sleeps in the provider. Open MPI would also yield after each poll, and
+       beside busy programs a yield takes milliseconds. */
+    setenv(YIELDS, "0", !users(YIELDS));
     if (!emu_plugin_dir(dir, sizeof dir, CLOCK_LIBRARY, CLOCK_BUILT)) {
         print_message("%s is not built: programs will see the host's time", CLOCK_LIBRARY);
         return;

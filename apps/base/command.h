@@ -28,10 +28,10 @@ int command_environment(char **argv, const char *socket_path, const char *provid
                         const char *mark, const char *scratch, char *error, size_t error_bytes);
 
 /**
- * command_preload_clock - let programs that this process starts see simulated time: preload
- * libfabemu-clock.
+ * command_prepare_virtual - prepare the environment of programs in simulated time: preload
+ * libfabemu-clock, and let Open MPI not yield.
  */
-void command_preload_clock(void);
+void command_prepare_virtual(void);
 
 /**
  * env_each - call @each with the name and the value of every variable that a program needs to use

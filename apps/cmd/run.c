@@ -721,7 +721,7 @@ static int run_on(struct run *run, const struct fabric_config *config, struct pl
                             config->provider, mark, run->scratch, error, sizeof error))
         print_message("%s", error);
     if (config->clock == EMU_CLOCK_VIRTUAL)
-        command_preload_clock();
+        command_prepare_virtual();
     begin_command(run, signals);
     supervise(run);
     return finish(run);

@@ -25,9 +25,9 @@
 
 /*
  * Return the number of workers that suits the cores of this host. A quarter of the cores is for
- * workers, and the others are for the processes that use the fabric. In simulated time there are no
- * such processes, and all cores are for workers. But then each worker needs enough switches, so
- * that its work in a window of simulated time takes longer than the barrier at the window's end.
+ * workers, and the others are for the processes that use the fabric. If the sources of the traffic
+ * are in the fabric, all cores are for workers. But then each worker needs enough switches, so that
+ * its work in a window of simulated time takes longer than the barrier at the window's end.
  */
 static uint32_t auto_workers(const struct fabric_config *config)
 {
@@ -35,7 +35,7 @@ static uint32_t auto_workers(const struct fabric_config *config)
     uint32_t most = fabric_own_switches(config);
     uint32_t workers = cores / 4;
 
-    if (config->clock == EMU_CLOCK_VIRTUAL) {
+    if (config->clock == EMU_CLOCK_VIRTUAL && config->local_nodes) {
         workers = cores;
         most /= FABRIC_WINDOW_SWITCHES;
     }

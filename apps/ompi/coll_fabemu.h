@@ -127,8 +127,19 @@ struct coll_fabemu_component {
     bool loaded;        /* component_open() was called */
     /* Open MPI's function, which repair.c replaces; NULL: not replaced */
     mca_pml_base_module_isend_init_fn_t isend_init_below;
+    /* Open MPI's functions, which tests.c replaces; NULL: not replaced */
+    ompi_request_fns_t tests_below;
+    mca_pml_base_module_iprobe_fn_t iprobe_below;
+    mca_pml_base_module_improbe_fn_t improbe_below;
 };
 OMPI_DECLSPEC extern struct coll_fabemu_component mca_coll_fabemu_component;
+
+/**
+ * coll_fabemu_tests - on clock virtual, tell the library when the program only tests for a message
+ * or for the end of an operation (fabemu_testing()). May be called again.
+ */
+void coll_fabemu_tests(void);
+void coll_fabemu_tests_undo(void);
 
 /**
  * coll_fabemu_repair - install repair.c (addresses in persistent sends). May be called again. Open

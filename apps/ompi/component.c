@@ -166,6 +166,7 @@ static int component_close(void)
     struct coll_fabemu_component *me = &mca_coll_fabemu_component;
 
     coll_fabemu_repair_undo();
+    coll_fabemu_tests_undo();
     if (me->loaded)
         coll_fabemu_requests_end();
     me->loaded = false;

@@ -111,6 +111,7 @@ mca_coll_base_module_t *coll_fabemu_comm_query(ompi_communicator_t *comm, int *p
         return NULL;
     /* now, because MPI_Init has chosen the transport for messages */
     coll_fabemu_repair();
+    coll_fabemu_tests();
     module->fab = component->fab;
     module->fallback_why = fallback_why_of(component, comm);
     module->super.coll_module_enable = module_enable;

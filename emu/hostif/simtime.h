@@ -10,6 +10,9 @@
  * then. So a process that continues after a wait finds all segments that have arrived by its local
  * time, and results do not depend on the speed of the host.
  *
+ * The pieces of a long message arrive one by one, but only the last one matters to the program. So
+ * a process can name a stream of *quiet* segments, which do not end its wait.
+ *
  * The local time of a process also advances by the time that it computes between two calls of its
  * library, as `--compute` says (nic/host/base/compute.c).
  *
@@ -67,11 +70,15 @@ struct emu_simtime {
     /* Written by the process. */
     alignas(EMU_LINE) _Atomic uint64_t now_ps; /* its local time */
     _Atomic uint64_t until_ps;                 /* when its last wait ends at the latest */
-    _Atomic uint32_t begun;                    /* number of waits begun, free-running */
-    _Atomic uint32_t ready;                    /* 1: simulated time may begin for this process */
-    _Atomic uint32_t differs;                  /* 1: its calls are not those of the recording */
-    _Atomic uint32_t host_time;                /* bits of enum emu_host_time */
-    _Atomic uint64_t calls[EMU_CALL_CLASSES];  /* calls that post an operation */
+    /* During a wait: quiet segments have this source and destination (emu_hdr_words.ends) and this
+       first word of payload. At most quiet_most segments are quiet. */
+    _Atomic uint64_t quiet_ends, quiet_word;
+    _Atomic uint32_t quiet_most;
+    _Atomic uint32_t begun;                   /* number of waits begun, free-running */
+    _Atomic uint32_t ready;                   /* 1: simulated time may begin for this process */
+    _Atomic uint32_t differs;                 /* 1: its calls are not those of the recording */
+    _Atomic uint32_t host_time;               /* bits of enum emu_host_time */
+    _Atomic uint64_t calls[EMU_CALL_CLASSES]; /* calls that post an operation */
     /* time in polls, by the class of the last post before them */
     _Atomic uint64_t waited_ps[EMU_CALL_CLASSES];
     /* when it began to detach, without sleeps and polls after its last operation; 0: it has not */

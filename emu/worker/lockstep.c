@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -32,6 +33,12 @@
 #define LOCKSTEP_CHECK_NS 20000000u
 /* A process is outside (simtime.h) if each check for this long has found it asleep. */
 #define LOCKSTEP_ASLEEP_NS 50000000u
+
+/*
+ * A worker that waits for processes pauses so often, and then sleeps. It does not yield, because
+ * beside busy programs a yield takes milliseconds. A thread that wakes up runs sooner.
+ */
+#define LOCKSTEP_SPINS 20u
 
 struct emu_lockstep {
     struct emu_windows *windows;
@@ -88,12 +95,46 @@ static uint64_t local_ps(const struct emu_hostif *hostif)
     return later(valid_ps(named_ps, 0), hostif->sim_now_ps);
 }
 
-/* Return when the oldest segment that the process has not read arrived; EMU_NEVER: none. */
-static uint64_t unread_ps(const struct emu_hostif *hostif)
+/* Return whether segment @number of the down ring does not end the process's wait. */
+static bool is_quiet(const struct emu_hostif *hostif, uint32_t number)
+{
+    const struct emu_hostif_shared *shared = hostif->shared;
+    const struct emu_simtime *sim = &shared->sim;
+    uint32_t at = emu_hostif_slot_at(number, hostif->down_shift);
+    const struct emu_seg *seg = &shared->down[at].seg;
+    uint64_t word;
+
+    if (shared->down_mcast_ref[at] || seg->hdr.kind != EMU_UNICAST || seg->hdr.len < sizeof word)
+        return false;
+    memcpy(&word, seg->payload, sizeof word);
+    return emu_hdr_words(&seg->hdr).ends ==
+               atomic_load_explicit(&sim->quiet_ends, memory_order_relaxed) &&
+           word == atomic_load_explicit(&sim->quiet_word, memory_order_relaxed);
+}
+
+/* Return the number of quiet segments that have arrived since the process began to wait. */
+static uint32_t count_quiet(struct emu_hostif *hostif, uint32_t head)
+{
+    uint32_t most = atomic_load_explicit(&hostif->shared->sim.quiet_most, memory_order_relaxed);
+
+    if (hostif->sim_quiet_of != hostif->sim_seen)
+        hostif->sim_quiet = 0;
+    hostif->sim_quiet_of = hostif->sim_seen;
+    while (hostif->sim_quiet < most && head + hostif->sim_quiet != hostif->down_published &&
+           is_quiet(hostif, head + hostif->sim_quiet))
+        hostif->sim_quiet++;
+    return hostif->sim_quiet;
+}
+
+/* Return when the first unread segment arrived that is not quiet; EMU_NEVER: none. */
+static uint64_t unread_ps(struct emu_hostif *hostif)
 {
     const struct emu_hostif_shared *shared = hostif->shared;
     uint32_t head = atomic_load_explicit(&shared->down_head, memory_order_acquire); /* X3: Y4 */
 
+    if (head == hostif->down_published)
+        return EMU_NEVER;
+    head += count_quiet(hostif, head);
     if (head == hostif->down_published)
         return EMU_NEVER;
     return shared->down_ps[emu_hostif_slot_at(head, hostif->down_shift)];
@@ -115,7 +156,7 @@ static uint64_t runs_until_ps(const struct emu_hostif *hostif, uint64_t now_ps)
 }
 
 /* Return when the wait of @hostif's process ends. */
-static uint64_t wait_end_ps(const struct emu_hostif *hostif)
+static uint64_t wait_end_ps(struct emu_hostif *hostif)
 {
     const struct emu_simtime *sim = &hostif->shared->sim;
     uint64_t until_ps = atomic_load_explicit(&sim->until_ps, memory_order_relaxed);
@@ -357,9 +398,10 @@ void emu_lockstep_idle(struct emu_lockstep *lockstep, unsigned *rounds)
 {
     struct emu_worker *worker = lockstep->worker[0];
 
-    if (emu_wait_round((*rounds)++, atomic_load_explicit(&worker->oversubscribed,
-                                                         memory_order_relaxed)) != EMU_WAIT_SLEEP)
+    if ((*rounds)++ < LOCKSTEP_SPINS) {
+        emu_wait_spin();
         return;
+    }
     atomic_exchange_explicit(&worker->asleep, 1, memory_order_seq_cst); /* W5 */
     want_bells(lockstep, EMU_HOSTIF_RING_WAIT);
     if (!wait_has_begun(lockstep) && !atomic_load_explicit(&worker->stop, memory_order_seq_cst)) {

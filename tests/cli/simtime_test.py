@@ -119,6 +119,13 @@ class SimtimeTest(FabemuCase):
         self.assertIn("simulated time has ended after 53 days", done.stderr)
         self.assertIn("ending the run", done.stderr)
 
+    def test_ranks_do_not_yield(self):
+        command = ("sh", "-c", "echo yields=$OMPI_MCA_mpi_yield_when_idle")
+        self.assertIn("yields=0\n", self.fabemu("run", *VIRTUAL, "--", *command).stdout)
+        self.assertIn("yields=1\n", self.fabemu(
+            "run", *VIRTUAL, "--", "env", "OMPI_MCA_mpi_yield_when_idle=1", *command).stdout)
+        self.assertIn("yields=\n", self.fabemu("run", "--topo", "kary:4,2", "--", *command).stdout)
+
     def test_a_program_without_mpi_keeps_its_clocks(self):
         done = self.fabemu("run", *VIRTUAL, "--", "sh", "-c", "sleep 0.1; date +%Y")
         self.assertRegex(done.stdout, r"^20\d\d$")

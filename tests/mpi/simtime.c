@@ -94,6 +94,39 @@ static void sleeps(struct test *test)
     checks_that(&test->checks, waited < 0.000101 && !arrived, "a limit on polling ends it");
 }
 
+#define TESTS 1000
+
+/*
+ * A test takes at most 0.1 us, although nothing arrives, so a program may compute between tests.
+ * Meanwhile the sender sleeps. A loop of tests ends when the message arrives.
+ */
+static void tests(struct test *test)
+{
+    int next = (test->checks.rank + 1) % test->ranks, done = 0, arrived = 0;
+    double began, took;
+    MPI_Request request;
+    char in, out = 1;
+
+    MPI_Irecv(&in, 1, MPI_BYTE, MPI_ANY_SOURCE, 2, MPI_COMM_WORLD, &request);
+    MPI_Barrier(MPI_COMM_WORLD);
+    began = MPI_Wtime();
+    if (test->checks.rank) {
+        usleep(2000);
+    } else {
+        for (int i = 0; i < TESTS; i++) {
+            MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+            MPI_Iprobe(MPI_ANY_SOURCE, 99, MPI_COMM_WORLD, &arrived, MPI_STATUS_IGNORE);
+        }
+        took = MPI_Wtime() - began;
+        checks_that(&test->checks, took < 2e-7 * TESTS && !done && !arrived, "tests do not wait");
+    }
+    MPI_Send(&out, 1, MPI_BYTE, next, 2, MPI_COMM_WORLD);
+    while (!done)
+        MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    took = MPI_Wtime() - began;
+    checks_that(&test->checks, took < 0.0021, "a loop of tests ends when the message arrives");
+}
+
 static double seconds(clockid_t clock)
 {
     struct timespec now;
@@ -135,6 +168,7 @@ int main(int argc, char **argv)
     lamport(&test);
     clocks(&test);
     sleeps(&test);
+    tests(&test);
     status = checks_sum(&test.checks);
     free(test.data);
     MPI_Finalize();

@@ -79,8 +79,10 @@ struct emu_hostif {
     struct emu_entry batch[EMU_HOSTIF_BATCH];
 
     /* Clock virtual, owned by the thread that advances the time (emu/worker/lockstep.h). */
-    uint32_t sim_seen;     /* waits of the process that this thread has seen */
-    uint32_t sim_ended;    /* waits of the process that have ended */
+    uint32_t sim_seen;  /* waits of the process that this thread has seen */
+    uint32_t sim_ended; /* waits of the process that have ended */
+    uint32_t sim_quiet; /* quiet segments that have arrived during the wait sim_quiet_of */
+    uint32_t sim_quiet_of;
     uint64_t sim_now_ps;   /* end of the last wait: the process's local time is not earlier */
     uint64_t sim_least_ps; /* earliest departure time of the next segment that the process posts */
     pid_t pid;             /* the process; 0: unknown, so it is never outside (simtime.h) */

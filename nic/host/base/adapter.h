@@ -110,6 +110,7 @@ struct nic_compute {
     int rank;                 /* of this process in its MPI job; -1: none */
     bool began;               /* simulated time had begun when the last call began */
     bool polled;              /* since then, the last call was a poll */
+    bool testing;             /* the program only tests: fabemu_testing() */
     enum emu_call_class last; /* of the last post */
     uint64_t seen;            /* nic_sim.completed at the last nic_sim_progress() */
     /* time in polls, and in polls and sleeps, since the last post or completion */
@@ -128,7 +129,8 @@ struct nic_sim {
     struct nic_compute compute;
     struct nic_trace *trace; /* --goal; NULL: none. Lock: held */
     pthread_mutex_t turn;    /* one thread polls or waits at a time; taken before the lock */
-    _Atomic uint32_t empty;  /* polls in a row that found nothing */
+    _Atomic uint32_t empty;  /* polls in a row that found nothing, without tests */
+    uint32_t tests;          /* the same for tests: fabemu_testing(). Thread: owner */
     /* readings of the clock by other threads since the owner's last call, or any thread's poll */
     _Atomic uint32_t elsewhere;
     _Atomic uint64_t completed; /* number of completed requests; written with the lock */

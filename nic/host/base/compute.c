@@ -73,10 +73,13 @@ static uint64_t work(const struct nic_compute *c)
     return read(c->counter, &count, sizeof count) == sizeof count ? count : c->work_at_return;
 }
 
-/* Return whether the call is a poll that follows another poll. Then the program waits. */
+/*
+ * Return whether the call is a poll that follows another poll, and the program does not only test.
+ * Then the program waits.
+ */
 static bool is_repeated_poll(const struct nic_compute *c, const struct emu_call *call)
 {
-    return call->kind == EMU_CALL_POLL && c->polled;
+    return call->kind == EMU_CALL_POLL && c->polled && !c->testing;
 }
 
 /*

@@ -404,18 +404,40 @@ static inline bool unicast_is_sane(const struct fabemu *fab, const struct emu_se
 }
 
 /*
+ * Clock virtual: the pieces of @op like @seg need not end a wait of this process, except the last
+ * one. op NULL: no more pieces are expected.
+ */
+static void set_quiet(struct fabemu *fab, const struct emu_seg *seg, const struct nic_op *op)
+{
+    struct emu_simtime *sim = &fab->hostif.shared->sim;
+    struct data_next of = data_next_of(seg);
+    uint64_t most = op ? (op->bytes - op->moved - 1) / NIC_DATA_BYTES : 0;
+
+    if (most > NIC_RECEIVE_BURST)
+        most = NIC_RECEIVE_BURST;
+    atomic_store_explicit(&sim->quiet_ends, of.hdr.ends, memory_order_relaxed);
+    atomic_store_explicit(&sim->quiet_word, of.data, memory_order_relaxed);
+    atomic_store_explicit(&sim->quiet_most, (uint32_t)most, memory_order_relaxed); /* before Z1 */
+}
+
+/*
  * Receive the DATA segment at the front of the ring, and the pieces of the same stream that follow.
  * Returns the number of segments removed from the ring; 0 if the first segment is not DATA.
  */
 static uint32_t receive_stream(struct fabemu *fab, const struct emu_seg *seg, uint32_t most)
 {
     struct nic_op *op;
+    uint32_t run = 1;
 
     if (!unicast_is_sane(fab, seg) || seg->payload[0] != NIC_DATA)
         return 0;
     op = receive_data(fab, nic_peer(fab, seg->hdr.src), seg);
     emu_hostif_nic_pop(&fab->hostif);
-    return 1 + (op && seg->hdr.len == EMU_PAYLOAD_BYTES ? data_run(fab, op, seg, most - 1) : 0);
+    if (op && seg->hdr.len == EMU_PAYLOAD_BYTES)
+        run += data_run(fab, op, seg, most - 1);
+    if (fab->simulated)
+        set_quiet(fab, seg, op);
+    return run;
 }
 
 static void receive_unicast(struct fabemu *fab, const struct emu_seg *seg)

@@ -6,8 +6,9 @@
  * NIC_SIM_POLL_PS. Reading the clock takes NIC_SIM_READ_PS. So time advances in each loop. A
  * process that polls twice without success, and does nothing else in between, waits for its next
  * segment. The wait has a limit that grows with each further poll, because a program may poll a
- * limited number of times before it does something for which others wait. These rules use only the
- * program's calls and simulated time, so results do not depend on the host.
+ * limited number of times before it does something for which others wait. A program may compute
+ * between two tests (MPI_Test), so tests do not wait, except after many in a row. These rules use
+ * only the program's calls and simulated time, so results do not depend on the host.
  */
 #include "nic/host/progress/progress.h"
 
@@ -24,17 +25,35 @@
 #define NIC_SIM_READ_PS  20000u
 #define NIC_SIM_STILL    20000u                /* readings by other threads, see read_elsewhere() */
 #define NIC_SIM_FIRST_PS UINT64_C(10000000)    /* limit of the first wait: 10 us */
+#define NIC_SIM_TESTS    10000u                /* tests in a row that do not wait: 500 us */
 #define NIC_SIM_MOST_PS  UINT64_C(10000000000) /* limit of any wait: 10 ms */
 
-/* Return how many polls before this one found nothing, and count it as another one. */
+/* Return whether the calling thread only tests. */
+static bool is_test(const struct fabemu *fab)
+{
+    return fab->sim.compute.testing && nic_sim_is_owner(fab);
+}
+
+/*
+ * Count a poll that found nothing. Return the number of such polls before it, of those that may
+ * wait.
+ */
 static uint32_t count_empty(struct fabemu *fab)
 {
-    return atomic_fetch_add_explicit(&fab->sim.empty, 1, memory_order_relaxed);
+    if (!is_test(fab))
+        return atomic_fetch_add_explicit(&fab->sim.empty, 1, memory_order_relaxed);
+    if (fab->sim.tests < NIC_SIM_TESTS) {
+        fab->sim.tests++;
+        return 0;
+    }
+    return ++fab->sim.tests - NIC_SIM_TESTS;
 }
 
 static void reset_empty(struct fabemu *fab)
 {
     atomic_store_explicit(&fab->sim.empty, 0, memory_order_relaxed);
+    if (nic_sim_is_owner(fab))
+        fab->sim.tests = 0;
 }
 
 /* Wait until the down ring has all segments that arrive by the local time. */
@@ -144,6 +163,13 @@ void fabemu_await_time(struct fabemu *fab)
         nic_await(fab, nic_local_ps(fab));
     pthread_mutex_unlock(&fab->sim.turn);
     nic_call_end(fab, &clock_call, false);
+}
+
+bool fabemu_testing(struct fabemu *fab, bool testing)
+{
+    if (fab->simulated && nic_sim_is_owner(fab))
+        fab->sim.compute.testing = testing;
+    return fab->simulated;
 }
 
 /* --- the clocks of the program ------------------------------------------------------ */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * nic_simtime_test.c - adapters in simulated time, each with a thread of its own: equal times in
- * each run, and a process that names a wrong time.
+ * each run, a process that names a wrong time, and a long message.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -9,6 +9,7 @@
 
 #include "emu/util/clock.h"
 #include "nic/host/api/open.h"
+#include "nic/host/base/wire.h"
 #include "nic/host/progress/progress.h"
 #include "tests/fixtures/host/adapters.h"
 #include "tests/test.h"
@@ -207,6 +208,57 @@ static void sleep__beyond_simulated_time_ends_with_it(void)
     }
 }
 
+#define LONG_BYTES  (1u << 20)
+#define LONG_PIECES (LONG_BYTES / NIC_DATA_BYTES + 1)
+
+/* Node 0 sends a long message to node 1, which counts its waits. */
+static void *stream_main(void *argument)
+{
+    static uint8_t out[LONG_BYTES], in[LONG_BYTES];
+    struct process *p = argument;
+    struct emu_simtime *sim = &p->fab->hostif.shared->sim;
+    const struct fabemu_dest to = {.node = 1, .queue = 1, .tag = 7};
+    const struct fabemu_iov from = {out, LONG_BYTES}, into = {in, LONG_BYTES};
+    struct fabemu_req req = {.status = 0};
+    uint32_t begun;
+    uint64_t began_ps;
+
+    nic_sim_begin(p->fab);
+    fabemu_await_time(p->fab);
+    begun = atomic_load(&sim->begun);
+    began_ps = local_ps(p->fab);
+    if (p->node == 0) {
+        out[LONG_BYTES - 1] = 1;
+        CU_ASSERT_EQUAL(fabemu_send(p->queue, &to, &from, 1, &req), 0);
+        CU_ASSERT_EQUAL(fabemu_wait(p->fab, &req), 0);
+    } else if (p->node == 1) {
+        CU_ASSERT_EQUAL(fabemu_recv(p->queue, 0, 7, 0, &into, 1, &req), 0);
+        CU_ASSERT_EQUAL(fabemu_wait(p->fab, &req), 0);
+        CU_ASSERT_EQUAL(in[LONG_BYTES - 1], 1);
+        p->at_ps[0] = local_ps(p->fab) - began_ps;
+        p->at_ps[1] = atomic_load(&sim->begun) - begun;
+    }
+    CU_ASSERT_TRUE(p->fab->sim.clock.sleep(p->fab, 100000));
+    nic_leave(p->fab, p->fab->leave_limit_ns);
+    pthread_mutex_lock(&p->run->lock);
+    fabric_detach(p->run->fabric, p->node);
+    pthread_mutex_unlock(&p->run->lock);
+    return NULL;
+}
+
+/* It continues at the arrival of the last piece, and few of the others wake it. */
+static void wait__is_not_ended_by_each_piece_of_a_long_message(void)
+{
+    static struct run run;
+    const uint64_t piece_ps = EMU_SEG_BYTES * UINT64_C(800);
+
+    run_open(&run, "oq2004", 1);
+    CU_ASSERT_EQUAL(run_all(&run, stream_main), 0);
+    CU_ASSERT_TRUE(run.process[1].at_ps[0] > LONG_PIECES * piece_ps);
+    CU_ASSERT_TRUE(run.process[1].at_ps[0] < LONG_PIECES * piece_ps + 15000000);
+    CU_ASSERT_TRUE(run.process[1].at_ps[1] < LONG_PIECES / 16);
+}
+
 int main(void)
 {
     static const struct test_case cases[] = {
@@ -214,6 +266,7 @@ int main(void)
         CASE(fabric__does_not_go_back_with_a_process),
         CASE(fabric__ignores_a_time_that_does_not_exist),
         CASE(sleep__beyond_simulated_time_ends_with_it),
+        CASE(wait__is_not_ended_by_each_piece_of_a_long_message),
         {0},
     };
 

@@ -44,6 +44,9 @@
 /* Open MPI replaces this text by its default folders of components. */
 #define COMPONENTS_DEFAULT "SYSTEM_DEFAULT:USER_DEFAULT"
 
+/* Debian's file with the parameters of Open MPI for all users */
+#define PARAMETERS_OF_ALL "/etc/openmpi/openmpi-mca-params.conf"
+
 /* The beginning of the value of the variable that set_agent() sets. */
 #define AGENT_BEGINS "env FABEMU_SOCKET="
 
@@ -150,8 +153,9 @@ struct setting {
     /* PROVIDER_NAME stands for the name that the provider has in this environment */
     const char *value; /* NULL: only the user's value is checked */
     const char *needs; /* component that the user's list of components must allow; NULL: no check */
-    /* If the user has set one of these, `name` is not set. Open MPI refuses to run with both, even
-       if one is empty, and MPICH would ignore the user's variable. */
+    /* If the user has set one of these, in the environment or in a file, `name` is not set. Open
+       MPI refuses to run with both, even if one is empty, and MPICH would ignore the user's
+       variable. */
     const char *conflicts[3];
 };
 
@@ -204,6 +208,36 @@ static const char *users(const char *name)
     return value && *value ? value : NULL;
 }
 
+/* Return whether a file of parameters of Open MPI has a line "NAME = VALUE" for @name. */
+static bool is_in_file(const char *path, const char *name)
+{
+    FILE *file = is_file(path) ? fopen(path, "re") : NULL;
+    size_t length = strlen(name);
+    char line[512];
+    bool found = false;
+
+    while (file && !found && fgets(line, sizeof line, file)) {
+        const char *begin = line + strspn(line, " \t"), *end = begin + length;
+
+        found = strncmp(begin, name, length) == 0 && end[strspn(end, " \t")] == '=';
+    }
+    if (file)
+        fclose(file);
+    return found;
+}
+
+/* Return whether the user has set a variable, also to "", or its parameter in a file. */
+static bool is_set(const char *name)
+{
+    const char *home = getenv("HOME"), *parameter = name + strlen("OMPI_MCA_");
+    char path[PATH_MAX];
+
+    if (getenv(name) || strncmp(name, "OMPI_MCA_", strlen("OMPI_MCA_")) != 0)
+        return getenv(name);
+    snprintf(path, sizeof path, "%s/.openmpi/mca-params.conf", home ? home : "");
+    return is_in_file(path, parameter) || is_in_file(PARAMETERS_OF_ALL, parameter);
+}
+
 /* Return whether a list allows @component: "a,b" names it, or "^a,b" does not name it. */
 static bool list_allows(const char *list, const char *component)
 {
@@ -244,7 +278,7 @@ static void apply(const struct walk *walk, const struct setting *setting)
     bool conflict = false;
 
     for (size_t i = 0; i < sizeof setting->conflicts / sizeof setting->conflicts[0]; i++)
-        conflict = conflict || (setting->conflicts[i] && getenv(setting->conflicts[i]));
+        conflict = conflict || (setting->conflicts[i] && is_set(setting->conflicts[i]));
     if (setting->needs)
         check_list(setting->name, with_provider(walk, setting->needs));
     if (setting->value && !conflict)

@@ -108,6 +108,16 @@ class SettingsTest(FabemuCase):
                 self.assertNotIn(ours, self.shown(**{theirs: value})[0])
         self.assertNotIn("OMPI_MCA_rmaps_base_oversubscribe",
                          self.shown(OMPI_MCA_rmaps_base_no_oversubscribe="1")[0])
+        folder = os.path.join(self.dir, "home/.openmpi")
+        os.makedirs(folder)
+        for name, refused in (("mtl_ofi_provider_exclude", ours),
+                              ("rmaps_base_no_oversubscribe", "OMPI_MCA_rmaps_base_oversubscribe")):
+            for line, is_set in ((f"\t{name} = tcp\n", False), (f"# {name} = tcp\n", True),
+                                 (f"x = 1\n{name}=1", False), (f"{name}s = 1\n", True)):
+                with open(os.path.join(folder, "mca-params.conf"), "w") as f:
+                    f.write(line)
+                got, _ = self.shown(HOME=os.path.join(self.dir, "home"))
+                self.assertEqual(refused in got, is_set, line)
         got, _ = self.shown("sh", "-c", "env -0", "--map-by", "core:NOOVERSUBSCRIBE")
         self.assertEqual(got["OMPI_MCA_rmaps_base_oversubscribe"], "0")
 
@@ -242,6 +252,8 @@ class MpirunTest(FabemuCase):
         self.check_result(OMPI_MCA_mtl_ofi_provider_exclude="tcp")
         self.check_result(OMPI_MCA_mtl_ofi_provider_exclude="")
         self.check_result("--mca", "mtl_ofi_provider_exclude", "tcp")
+        self.file("home/.openmpi/mca-params.conf", "mtl_ofi_provider_exclude = tcp\n")
+        self.check_result(HOME=os.path.join(self.dir, "home"))
 
     def test_messages_by_another_transport__are_reported(self):
         """Collectives still use the switches."""

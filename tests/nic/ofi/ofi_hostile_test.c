@@ -798,6 +798,7 @@ static void region__is_protected(void)
 /* --- closing while operations are in flight ----------------------------------------- */
 
 #define FLIGHT_BYTES 300000
+#define UNTOUCHED    0xaa
 #define FLIGHTS      4 /* operations of each kind */
 
 /* Read entries and errors of @end until there are none for a while. Returns how many. */
@@ -816,6 +817,15 @@ static unsigned entries_drop(struct ofi_fixture_endpoint *end)
         none = got == -FI_EAGAIN ? none + 1 : 0;
     }
     return count;
+}
+
+/* Do all FLIGHT_BYTES bytes still have the value UNTOUCHED? */
+static bool is_untouched(const unsigned char *bytes)
+{
+    for (size_t i = 0; i < FLIGHT_BYTES; i++)
+        if (bytes[i] != UNTOUCHED)
+            return false;
+    return true;
 }
 
 /* a sends to c, receives from it, reads and writes its memory; then c closes after some steps. */
@@ -847,14 +857,13 @@ static void flight(struct setup *w, uint64_t *state, bool mine)
     CU_ASSERT(ofi_fixture_endpoint_close(&c));
     if (mr)
         closes(&mr->fid);
-    memset(window, 0xaa, FLIGHT_BYTES); /* it belongs to the program again */
-    while (!mine && ended < posted) {   /* the operations of an open endpoint all end */
+    memset(window, UNTOUCHED, FLIGHT_BYTES); /* it belongs to the program again */
+    while (!mine && ended < posted) {        /* the operations of an open endpoint all end */
         ended += entries_drop(&w->f.a);
         CU_ASSERT_FATAL(time(NULL) < until);
     }
     entries_drop(&w->f.a);
-    for (size_t i = 0; i < FLIGHT_BYTES; i++)
-        CU_ASSERT_FATAL(window[i] == 0xaa);
+    CU_ASSERT_FATAL(is_untouched(window));
     while (mine && !fi_cancel(&w->f.a.ep->fid, in))
         entries_drop(&w->f.a);
     CU_ASSERT_EQUAL(fi_av_remove(w->f.av, &c.addr, 1, 0), 0);
@@ -949,11 +958,10 @@ static void region__closed_is_not_written(void)
                 !fi_write(w.f.a.ep, out, sizeof out, NULL, w.f.b.addr, 0, fi_mr_key(mr), NULL);
         step(&w, (unsigned)test_draw(&state, 0, 60));
         closes(&mr->fid);
-        memset(window, 0xaa, sizeof window);
+        memset(window, UNTOUCHED, sizeof window);
         while (ended < posted)
             ended += entries_drop(&w.f.a);
-        for (size_t j = 0; j < sizeof window; j++)
-            CU_ASSERT_FATAL(window[j] == 0xaa);
+        CU_ASSERT_FATAL(is_untouched(window));
     }
     setup_close(&w);
 }

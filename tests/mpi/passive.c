@@ -447,7 +447,7 @@ static void refused(void)
 static void equal_blocks_try(MPI_Win win, MPI_Datatype its, MPI_Aint at, int count,
                              const int *model)
 {
-    static int out[GAPS_INTS], got[GAPS_INTS], all[GAPS_INTS];
+    static int out[GAPS_INTS], got[GAPS_INTS], old[GAPS_INTS], all[GAPS_INTS];
     int bytes = count * (int)sizeof(int), place = 0;
     const char *packed = (const char *)got;
 
@@ -467,6 +467,15 @@ static void equal_blocks_try(MPI_Win win, MPI_Datatype its, MPI_Aint at, int cou
     place = 0;
     MPI_Pack(model + at, 1, its, all, sizeof all, &place, MPI_COMM_SELF);
     that(place == bytes && !memcmp(all, got, (size_t)bytes), "a get with gaps", count);
+    MPI_Win_lock(MPI_LOCK_SHARED, target, 0, win);
+    MPI_Get_accumulate(out, count, MPI_INT, old, count, MPI_INT, target, at, 1, its, MPI_SUM, win);
+    MPI_Get_accumulate(NULL, 0, MPI_INT, all, count, MPI_INT, target, at, 1, its, MPI_NO_OP, win);
+    MPI_Accumulate(got, count, MPI_INT, target, at, 1, its, MPI_REPLACE, win);
+    MPI_Win_unlock(target, win);
+    for (int i = 0; i < count; i++)
+        out[i] += got[i];
+    that(!memcmp(old, got, (size_t)bytes), "values before a sum with gaps", count);
+    that(!memcmp(all, out, (size_t)bytes), "a sum with gaps", count);
     MPI_Win_lock(MPI_LOCK_SHARED, target, 0, win);
     MPI_Get(all, GAPS_INTS, MPI_INT, target, 0, GAPS_INTS, MPI_INT, win);
     MPI_Win_unlock(target, win);

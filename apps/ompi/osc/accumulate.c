@@ -95,11 +95,10 @@ static bool choose_atomic(struct accumulate *a)
 
 /* --- by the adapter ---------------------------------------------------------------------- */
 
-/* Return whether records of a batch can execute the call. Such records return no result. */
+/* Return whether records of a batch can execute the call. */
 static bool has_records(const struct accumulate *a)
 {
-    return !a->to.type && !a->compare && a->fab_op != FABEMU_ATOMIC_FETCH &&
-           a->primitive->super.size <= FABEMU_RECORD_UNIT;
+    return !a->compare && a->primitive->super.size <= FABEMU_RECORD_UNIT;
 }
 
 /* Return the maximum number of elements of one part. */
@@ -164,7 +163,7 @@ static void post_all(const struct accumulate *a, struct osc_fabemu_call *call, c
     osc_fabemu_pieces_begin(&pieces, &a->its);
     while (!rc && osc_fabemu_pieces_next(&pieces, &piece)) {
         if (has_records(a) && !pieces.plain && piece.stride.block <= OSC_FABEMU_SMALL)
-            rc = osc_fabemu_run_add(&run, &piece, out);
+            rc = osc_fabemu_run_add(&run, &piece, out, in);
         else
             post_blocks(a, call, &piece, out, in);
         out = out ? out + piece.bytes : NULL;
@@ -187,7 +186,7 @@ static bool by_batch(const struct accumulate *a)
                                          .op = (uint8_t)a->fab_op,
                                          .type = (uint8_t)a->fab_type};
 
-    return !a->request && out && its && has_records(a) &&
+    return !a->request && !a->to.type && out && its && has_records(a) &&
            osc_fabemu_batches(&a->w->peer[a->rank], a->bytes) &&
            !osc_fabemu_batch(a->w, a->rank, &record, NULL, out);
 }

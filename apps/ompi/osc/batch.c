@@ -178,7 +178,7 @@ static void gets_append(struct osc_fabemu_run *run)
     gets->result.bytes += run->record.bytes;
 }
 
-/* Post the record as a batch of its own, without a copy of its data. */
+/* Post the record as a batch of its own, without a copy of its data, perhaps with a result. */
 static void record_post(const struct osc_fabemu_run *run)
 {
     static const char zeros[FABEMU_RECORD_UNIT];
@@ -186,15 +186,18 @@ static void record_post(const struct osc_fabemu_run *run)
     const struct osc_fabemu_place *place = &run->call->peer->place;
     struct osc_fabemu_part *part = osc_fabemu_part(run->call, sizeof *record + sizeof run->stride);
     char *list = (char *)(part + 1);
-    const struct fabemu_iov iov[] = {{list, sizeof *record + sizeof run->stride},
+    size_t listed = sizeof *record + (record->strided ? sizeof run->stride : 0);
+    const struct fabemu_iov result = {run->result, record->bytes};
+    const struct fabemu_iov iov[] = {{list, listed},
                                      {run->data, record->bytes},
                                      {(void *)zeros, -record->bytes % FABEMU_RECORD_UNIT}};
+    unsigned iovs = !run->data ? 1 : iov[2].bytes ? 3 : 2;
 
     memcpy(list, record, sizeof *record);
     memcpy(list + sizeof *record, &run->stride, sizeof run->stride);
-    part->borrows = !run->call->out;
+    part->borrows = run->result || !run->call->out;
     osc_fabemu_part_posted(part, fabemu_batchv(run->call->w->fab, place->node, place->key, iov,
-                                               iov[2].bytes ? 3 : 2, NULL, &part->req));
+                                               iovs, run->result ? &result : NULL, &part->req));
 }
 
 /* Make a record of blocks. */
@@ -206,7 +209,7 @@ static int record_make(struct osc_fabemu_run *run)
     record->strided = record->bytes > run->stride.block;
     if (run_gets(run))
         gets_append(run);
-    else if (record->bytes > OSC_FABEMU_SMALL)
+    else if (run->result || record->bytes > OSC_FABEMU_SMALL)
         record_post(run);
     else
         return osc_fabemu_batch(w, (int)(run->call->peer - w->peer), record,
@@ -217,7 +220,8 @@ static int record_make(struct osc_fabemu_run *run)
 /* Make records of the blocks, if there are any. */
 static int run_record(struct osc_fabemu_run *run)
 {
-    uint64_t most = run_gets(run) ? FABEMU_BATCH_RESULT : RECORD_MOST, block = run->stride.block, n;
+    uint64_t most = run_gets(run) || run->result ? FABEMU_BATCH_RESULT : RECORD_MOST;
+    uint64_t block = run->stride.block, n;
     int rc = OMPI_SUCCESS;
 
     most -= block ? most % block : 0;
@@ -226,7 +230,8 @@ static int run_record(struct osc_fabemu_run *run)
         run->record.bytes = (uint32_t)n;
         rc = record_make(run);
         run->record.offset += n / block * run->stride.step;
-        run->data += n;
+        run->data = run->data ? run->data + n : NULL;
+        run->result = run->result ? run->result + n : NULL;
     }
     return rc;
 }
@@ -244,20 +249,22 @@ int osc_fabemu_run_end(struct osc_fabemu_run *run)
 
 /* Return whether the run can include the piece as well. */
 static bool run_continues(const struct osc_fabemu_run *run, const struct osc_fabemu_piece *piece,
-                          const char *data)
+                          const char *data, const char *result)
 {
     uint64_t has = run->bytes, bytes = piece->bytes,
-             most = run_gets(run) ? FABEMU_BATCH_RESULT : OSC_FABEMU_SMALL;
+             most = run_gets(run) || run->result ? FABEMU_BATCH_RESULT : OSC_FABEMU_SMALL;
 
-    return has && bytes == run->stride.block && has + bytes <= most && data == run->data + has &&
+    return has && bytes == run->stride.block && has + bytes <= most &&
+           (!data || data == run->data + has) && (!result || result == run->result + has) &&
            (has == bytes || piece->at == run->next);
 }
 
-int osc_fabemu_run_add(struct osc_fabemu_run *run, const struct osc_fabemu_piece *piece, char *data)
+int osc_fabemu_run_add(struct osc_fabemu_run *run, const struct osc_fabemu_piece *piece, char *data,
+                       char *result)
 {
     int rc = OMPI_SUCCESS;
 
-    if (run_continues(run, piece, data)) {
+    if (run_continues(run, piece, data, result)) {
         if (run->bytes == piece->bytes)
             run->stride.step = piece->at - run->record.offset;
     } else {
@@ -265,6 +272,7 @@ int osc_fabemu_run_add(struct osc_fabemu_run *run, const struct osc_fabemu_piece
         run->record.offset = piece->at;
         run->stride = piece->stride;
         run->data = data;
+        run->result = result;
     }
     run->bytes += piece->bytes;
     run->next = piece->at + run->stride.step;

@@ -334,7 +334,7 @@ int osc_fabemu_state_add(struct osc_fabemu_window *w, int rank, size_t offset, u
 /*
  * A run: blocks of equal size and distance in the member's memory, which are sent as one record.
  * Short records of puts and accumulates are copied into the member's batch. Long ones have batches
- * of their own, and so have gets, because these have a result.
+ * of their own, and so have gets and accumulates that return previous values.
  */
 struct osc_fabemu_run {
     struct osc_fabemu_call *call;
@@ -343,7 +343,8 @@ struct osc_fabemu_run {
     uint64_t bytes; /* size of all blocks; 0: no block was added */
     /* the address that the next block must have; not known after the first block */
     uint64_t next;
-    char *data; /* data of all blocks, one after the other */
+    char *data;   /* data of all blocks, one after the other; NULL: only `result` */
+    char *result; /* NULL, or receives the previous values of the elements */
 
     struct osc_fabemu_part *gets; /* the batch of gets that is not posted yet; NULL: none */
 };
@@ -353,8 +354,8 @@ struct osc_fabemu_run {
  * not held. osc_fabemu_run_end - make a record of the run, and post the gets. If the call has a
  * request, the request ends after the member's batch. Returns an error of MPI. Lock: not held.
  */
-int osc_fabemu_run_add(struct osc_fabemu_run *run, const struct osc_fabemu_piece *piece,
-                       char *data);
+int osc_fabemu_run_add(struct osc_fabemu_run *run, const struct osc_fabemu_piece *piece, char *data,
+                       char *result);
 int osc_fabemu_run_end(struct osc_fabemu_run *run);
 /** osc_fabemu_gets_send - send a batch of gets. Errors: those of fabemu_batchv(). Lock: any. */
 int osc_fabemu_gets_send(struct osc_fabemu_part *part);

@@ -543,7 +543,7 @@ void osc_fabemu_move(struct osc_fabemu_call *call, const struct osc_fabemu_span 
     for (; left && !rc && osc_fabemu_pieces_next(&pieces, &piece); left -= piece.bytes) {
         piece.bytes = piece.bytes < left ? piece.bytes : left;
         if (!pieces.plain && piece.stride.block <= OSC_FABEMU_SMALL)
-            rc = osc_fabemu_run_add(&run, &piece, at_local);
+            rc = osc_fabemu_run_add(&run, &piece, at_local, NULL);
         else
             move_piece(call, piece.at, at_local, piece.bytes, puts);
         at_local += piece.bytes;

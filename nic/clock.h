@@ -20,6 +20,9 @@ struct fabemu_clock {
     bool (*read)(void *ctx, clockid_t id, struct timespec *ret);
     /* Advance the local time by @ns. Returns false if the calling thread must sleep itself. */
     bool (*sleep)(void *ctx, uint64_t ns);
+    /* Note that the calling thread sleeps, or sets a timer, by the host's clock. */
+    void (*note_sleep)(void *ctx);
+    void (*note_timer)(void *ctx);
     void *ctx;
 };
 

@@ -61,12 +61,21 @@ struct daemon_sleeps {
     uint32_t node;
 };
 
+/* Clock virtual: processes that measured the host's time, and have detached. */
+struct daemon_host_time {
+    uint32_t processes;
+    uint32_t how; /* bits of enum emu_host_time, of all these processes */
+    int64_t rank; /* that of the first of them in its MPI job; -1: none */
+    uint32_t node;
+};
+
 /* Counts since the start of the fabric. */
 struct daemon_record {
     struct daemon_waits waits;
     uint64_t attaches; /* processes that were given a node */
     uint64_t refused;  /* processes that got no node */
     struct daemon_sleeps sleeps;
+    struct daemon_host_time host_time;
     uint64_t outside;      /* processes whose MPI messages use another transport */
     char outside_why[200]; /* the reason that the first of these processes gave */
     uint32_t refusals;

@@ -238,6 +238,32 @@ static struct json_object *outside_sleeps(const struct daemon_sleeps *sleeps,
     return all;
 }
 
+/* Which processes measured the host's time, and how. */
+static struct json_object *host_time(const struct daemon_host_time *record,
+                                     const struct topo_graph *graph)
+{
+    static const struct {
+        enum emu_host_time bit;
+        const char *name;
+    } hows[] = {{EMU_HOST_TIME_TIMERS, "timers"},
+                {EMU_HOST_TIME_THREADS, "threads"},
+                {EMU_HOST_TIME_CLOCKS, "clocks"}};
+    struct json_object *all, *list;
+
+    if (!record->processes)
+        return NULL;
+    all = json_add_number(json_object_new_object(), "processes", record->processes);
+    json_object_object_add(all, "rank",
+                           record->rank < 0 ? NULL : json_object_new_int64(record->rank));
+    json_add_node(all, graph, record->node);
+    list = json_object_new_array();
+    for (size_t i = 0; i < sizeof hows / sizeof hows[0]; i++)
+        if (record->how & hows[i].bit)
+            json_object_array_add(list, json_object_new_string(hows[i].name));
+    json_object_object_add(all, "by", list);
+    return all;
+}
+
 /* Build the numbers of calls in simulated time, and how long processes waited after them. */
 static struct json_object *calls(const struct fabric_totals *totals)
 {
@@ -279,6 +305,7 @@ static struct json_object *report_clock(struct fabric *fabric, const struct fabr
                                record->sleeps.processes
                                    ? outside_sleeps(&record->sleeps, config->graph)
                                    : NULL);
+        json_object_object_add(clock, "host_time", host_time(&record->host_time, config->graph));
         json_object_object_add(clock, "compute", compute(config, totals));
     }
     json_object_object_add(clock, "real_time_factor",

@@ -125,6 +125,34 @@ static void print_sleeps(FILE *out, struct json_object *clock)
                 lasted(outside, "longest_ns").text);
 }
 
+/* Print what a process that measures the host's time uses for that. */
+static const char *host_time_by(const char *name)
+{
+    return strcmp(name, "timers") == 0    ? "timers"
+           : strcmp(name, "threads") == 0 ? "threads that sleep or wait"
+                                          : "clocks, since libfabemu-clock is not loaded";
+}
+
+static void print_host_time(FILE *out, struct json_object *clock)
+{
+    struct json_object *host_time = member(clock, "host_time"), *by = member(host_time, "by");
+    long long processes = number(host_time, "processes");
+
+    if (!host_time)
+        return;
+    fprintf(out, ", not exact: ");
+    if (member(host_time, "rank"))
+        fprintf(out, "rank %lld", number(host_time, "rank"));
+    else
+        fprintf(out, "the process of node %lld", number(host_time, "node"));
+    if (processes > 1)
+        fprintf(out, " and %lld other%s use", processes - 1, plural_s(processes - 1));
+    fprintf(out, "%s the host's time, by ", processes > 1 ? "" : " uses");
+    for (size_t i = 0; i < json_object_array_length(by); i++)
+        fprintf(out, "%s%s", i ? " and " : "",
+                host_time_by(json_object_get_string(json_object_array_get_idx(by, i))));
+}
+
 static void print_fabric(FILE *out, struct json_object *report)
 {
     struct json_object *clock = member(report, "clock");
@@ -147,6 +175,7 @@ static void print_fabric(FILE *out, struct json_object *report)
         fprintf(out, ", not exact: %s posted too late for their time",
                 counted_of(clock, "late_posts", "segment").text);
     print_sleeps(out, clock);
+    print_host_time(out, clock);
     print_compute(out, member(clock, "compute"));
     fprintf(out, "\n  processes    %lld attached, %lld at the same time",
             number(processes, "attached"), number(processes, "peak"));

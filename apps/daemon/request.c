@@ -232,9 +232,25 @@ static void record_sleep(struct daemon *daemon, const struct client *client)
     }
 }
 
+/* Clock virtual: record how the process has measured the host's time. */
+static void record_host_time(struct daemon *daemon, const struct client *client)
+{
+    uint32_t how = fabric_host_time(daemon->fabric, (uint32_t)client->node);
+    struct daemon_host_time *record = &daemon->record.host_time;
+
+    if (!how)
+        return;
+    record->how |= how;
+    if (record->processes++)
+        return;
+    record->rank = client->rank;
+    record->node = (uint32_t)client->node;
+}
+
 void daemon_node_free(struct daemon *daemon, struct client *client, bool dead)
 {
     record_sleep(daemon, client);
+    record_host_time(daemon, client);
     daemon_queues_forget(client);
     daemon_waits_detach(daemon, client, dead);
     daemon_standstill_detach(daemon, client);

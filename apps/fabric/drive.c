@@ -182,6 +182,13 @@ uint64_t fabric_outside_ns(const struct fabric *fabric, uint32_t node)
     return hostif ? emu_count_read(&hostif->outside_ns) : 0;
 }
 
+uint32_t fabric_host_time(const struct fabric *fabric, uint32_t node)
+{
+    const struct emu_hostif *hostif = fabric->hostif[node];
+
+    return hostif ? atomic_load_explicit(&hostif->shared->sim.host_time, memory_order_relaxed) : 0;
+}
+
 uint64_t fabric_process_ps(const struct fabric *fabric)
 {
     return fabric->drive.lockstep ? fabric_reached_ps(fabric) : emu_now_ns() * 1000u;

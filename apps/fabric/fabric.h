@@ -126,6 +126,12 @@ uint64_t fabric_reached_ps(const struct fabric *fabric);
 uint64_t fabric_outside_ns(const struct fabric *fabric, uint32_t node);
 
 /**
+ * fabric_host_time - clock virtual: return how the process at @node measures the host's time, as
+ * bits of enum emu_host_time. 0: it does not, or the node has no process. Thread: manager.
+ */
+uint32_t fabric_host_time(const struct fabric *fabric, uint32_t node);
+
+/**
  * fabric_process_ps - return the time of the clock that processes use in their reports. It is the
  * host's monotonic clock or, on clock virtual, the simulated time. fabric_process_ns() - the same
  * in ns. Thread: any.

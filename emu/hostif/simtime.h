@@ -51,6 +51,13 @@ struct emu_compute {
     double unit_ps; /* simulated time of a nanosecond of CPU time, or of an instruction */
 };
 
+/* How a process measures the host's time instead of simulated time: bits of host_time. */
+enum emu_host_time {
+    EMU_HOST_TIME_TIMERS = 1,  /* it has set a timer */
+    EMU_HOST_TIME_THREADS = 2, /* another thread than the one that attached has slept or waited */
+    EMU_HOST_TIME_CLOCKS = 4   /* libfabemu-clock, which shows simulated time, is not loaded */
+};
+
 /* Part of a host interface. All times are in ps; EMU_NEVER: no limit. */
 struct emu_simtime {
     /* Written once by the fabric, before the process maps it. */
@@ -63,6 +70,7 @@ struct emu_simtime {
     _Atomic uint32_t begun;                    /* number of waits begun, free-running */
     _Atomic uint32_t ready;                    /* 1: simulated time may begin for this process */
     _Atomic uint32_t differs;                  /* 1: its calls are not those of the recording */
+    _Atomic uint32_t host_time;                /* bits of enum emu_host_time */
     _Atomic uint64_t calls[EMU_CALL_CLASSES];  /* calls that post an operation */
     /* time in polls, by the class of the last post before them */
     _Atomic uint64_t waited_ps[EMU_CALL_CLASSES];

@@ -49,6 +49,7 @@ static void registry_in_child(void)
     for (struct fabemu *fab = registry; fab; fab = fab->next) {
         atomic_store_explicit(&fab->defunct, true, memory_order_relaxed);
         nic_control_forked(fab->control);
+        nic_note_forked();
     }
     registry = NULL;
     pthread_mutex_unlock(&registry_lock);

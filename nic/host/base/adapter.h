@@ -124,11 +124,13 @@ struct nic_sim {
     struct fabemu_clock clock; /* the clock that the program sees */
     pthread_t owner;           /* the thread that sleeps in simulated time, and pays for calls */
     /* let time pass, and handle segments when they arrive. Lock: not held */
-    void (*pass)(struct fabemu *fab, uint64_t ps);
+    bool (*pass)(struct fabemu *fab, uint64_t ps);
     struct nic_compute compute;
-    struct nic_trace *trace;    /* --goal; NULL: none. Lock: held */
-    pthread_mutex_t turn;       /* one thread polls or waits at a time; taken before the lock */
-    _Atomic uint32_t empty;     /* polls in a row that found nothing */
+    struct nic_trace *trace; /* --goal; NULL: none. Lock: held */
+    pthread_mutex_t turn;    /* one thread polls or waits at a time; taken before the lock */
+    _Atomic uint32_t empty;  /* polls in a row that found nothing */
+    /* readings of the clock by other threads since the owner's last call, or any thread's poll */
+    _Atomic uint32_t elsewhere;
     _Atomic uint64_t completed; /* number of completed requests; written with the lock */
 };
 

@@ -5,8 +5,10 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include "emu/util/random.h"
 #include "nic/fabemu.h"
@@ -48,8 +50,20 @@ const char *nic_remedy(int err)
     }
 }
 
+static atomic_bool forked; /* this process is a forked child, and has not said so yet */
+
+void nic_note_forked(void)
+{
+    atomic_store_explicit(&forked, true, memory_order_relaxed);
+}
+
 int nic_fail_defunct(void)
 {
+    if (atomic_exchange_explicit(&forked, false, memory_order_relaxed))
+        fprintf(stderr,
+                "fabemu: process %d was forked by process %d, and cannot use its adapter; only "
+                "process %d can communicate\n",
+                getpid(), getppid(), getppid());
     return nic_fail(-ENOTCONN, "this process is not attached to a fabric (any more)");
 }
 

@@ -12,7 +12,13 @@ uint64_t nic_random(void);
 
 /** nic_fail - set the text that fabemu_error() returns in this thread. Returns @err. */
 int nic_fail(int err, const char *format, ...) __attribute__((format(printf, 2, 3)));
-int nic_fail_defunct(void); /* sets a text for "not attached"; returns -ENOTCONN */
+/**
+ * nic_fail_defunct - set a text for "not attached". Returns -ENOTCONN. The first call in a forked
+ * child, which called nic_note_forked(), also prints a line, because a program rarely shows the
+ * error.
+ */
+int nic_fail_defunct(void);
+void nic_note_forked(void);
 
 /**
  * nic_remedy - return how to raise the limit that made this process fail with @err, as a text that

@@ -12,6 +12,7 @@
 #include "nic/host/progress/progress.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <string.h>
 
 #include "emu/util/clock.h"
@@ -21,6 +22,7 @@
 
 #define NIC_SIM_POLL_PS  50000u
 #define NIC_SIM_READ_PS  20000u
+#define NIC_SIM_STILL    20000u                /* readings by other threads, see read_elsewhere() */
 #define NIC_SIM_FIRST_PS UINT64_C(10000000)    /* limit of the first wait: 10 us */
 #define NIC_SIM_MOST_PS  UINT64_C(10000000000) /* limit of any wait: 10 ms */
 
@@ -112,6 +114,7 @@ uint32_t nic_sim_poll(struct fabemu *fab)
     uint32_t moved;
 
     nic_call_begin(fab, &call);
+    atomic_store_explicit(&fab->sim.elsewhere, 0, memory_order_relaxed);
     pthread_mutex_lock(&fab->sim.turn);
     began_ps = nic_local_ps(fab);
     moved = poll_in_turn(fab);
@@ -145,7 +148,26 @@ void fabemu_await_time(struct fabemu *fab)
 
 /* --- the clocks of the program ------------------------------------------------------ */
 
-/* Other threads run when the host lets them, so they must not advance the local time. */
+static void note(struct fabemu *fab, enum emu_host_time how)
+{
+    atomic_fetch_or_explicit(&fab->hostif.shared->sim.host_time, how, memory_order_relaxed);
+}
+
+/*
+ * Another thread than the owner reads the clock. It runs when the host lets it, so it must not
+ * advance the local time. But if it waits for a time in a loop while no thread polls, and the owner
+ * makes no call, for example in pthread_join(), time would stand still.
+ */
+static void read_elsewhere(struct fabemu *fab)
+{
+    if (atomic_fetch_add_explicit(&fab->sim.elsewhere, 1, memory_order_relaxed) < NIC_SIM_STILL ||
+        pthread_mutex_trylock(&fab->sim.turn))
+        return;
+    note(fab, EMU_HOST_TIME_THREADS);
+    nic_spend(fab, NIC_SIM_READ_PS);
+    pthread_mutex_unlock(&fab->sim.turn);
+}
+
 static bool read_clock(void *ctx, clockid_t id, struct timespec *ret)
 {
     struct fabemu *fab = ctx;
@@ -160,6 +182,8 @@ static bool read_clock(void *ctx, clockid_t id, struct timespec *ret)
     if (nic_sim_is_owner(fab)) {
         nic_spend(fab, NIC_SIM_READ_PS);
         reset_empty(fab);
+    } else {
+        read_elsewhere(fab);
     }
     ns = nic_local_ps(fab) / 1000 + atomic_load_explicit(real ? &sim->base_real_ns : &sim->base_ns,
                                                          memory_order_relaxed); /* after Z8 */
@@ -176,13 +200,17 @@ static uint64_t later_ps(const struct fabemu *fab, uint64_t ps)
     return now_ps < EMU_LAST_PS && ps < EMU_LAST_PS - now_ps ? now_ps + ps : EMU_LAST_PS;
 }
 
-/* Let time pass. The adapter handles segments when they arrive. */
-static void pass(struct fabemu *fab, uint64_t ps)
+/*
+ * Let time pass. The adapter handles segments when they arrive. Returns false if this is a signal
+ * handler that has interrupted a poll of its thread.
+ */
+static bool pass(struct fabemu *fab, uint64_t ps)
 {
     uint64_t until_ps;
 
+    if (pthread_mutex_lock(&fab->sim.turn) == EDEADLK)
+        return false;
     reset_empty(fab);
-    pthread_mutex_lock(&fab->sim.turn);
     await_present(fab);
     until_ps = later_ps(fab, ps);
     while (nic_local_ps(fab) < until_ps && !nic_is_defunct(fab)) {
@@ -190,43 +218,70 @@ static void pass(struct fabemu *fab, uint64_t ps)
         nic_poll(fab);
     }
     pthread_mutex_unlock(&fab->sim.turn);
+    return true;
 }
 
 static bool sleep_simulated(void *ctx, uint64_t ns)
 {
     struct fabemu *fab = ctx;
     uint64_t began_ps;
+    bool passed;
 
     if (nic_is_defunct(fab) || !nic_sim_has_begun(fab) || !nic_sim_is_owner(fab))
         return false;
     nic_call_begin(fab, &clock_call);
     began_ps = nic_local_ps(fab);
-    pass(fab, ns < EMU_LAST_PS / 1000 ? ns * 1000 : EMU_LAST_PS);
+    passed = pass(fab, ns < EMU_LAST_PS / 1000 ? ns * 1000 : EMU_LAST_PS);
     fab->sim.compute.idle_ps += nic_local_ps(fab) - began_ps;
     nic_call_end(fab, &clock_call, false);
-    return true;
+    return passed;
 }
 
-static void follow(const struct fabemu_clock *clock)
+static void note_sleep(void *ctx)
+{
+    struct fabemu *fab = ctx;
+
+    if (!nic_is_defunct(fab) && nic_sim_has_begun(fab))
+        note(fab, EMU_HOST_TIME_THREADS);
+}
+
+static void note_timer(void *ctx)
+{
+    struct fabemu *fab = ctx;
+
+    if (!nic_is_defunct(fab))
+        note(fab, EMU_HOST_TIME_TIMERS);
+}
+
+/* Returns false if libfabemu-clock is not loaded. */
+static bool follow(const struct fabemu_clock *clock)
 {
     void *symbol = dlsym(RTLD_DEFAULT, FABEMU_CLOCK_FOLLOW);
     fabemu_clock_follow_fn *call;
 
     if (!symbol)
-        return;
+        return false;
     memcpy(&call, &symbol, sizeof call); /* C has no cast from void * to a function's address */
     call(clock);
+    return true;
 }
 
 void nic_sim_begin(struct fabemu *fab)
 {
+    pthread_mutexattr_t attributes;
+
     if (!fab->simulated)
         return;
-    pthread_mutex_init(&fab->sim.turn, NULL);
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ERRORCHECK);
+    pthread_mutex_init(&fab->sim.turn, &attributes);
+    pthread_mutexattr_destroy(&attributes);
     fab->sim.owner = pthread_self();
     fab->sim.pass = pass;
-    fab->sim.clock = (struct fabemu_clock){read_clock, sleep_simulated, fab};
-    follow(&fab->sim.clock);
+    fab->sim.clock =
+        (struct fabemu_clock){read_clock, sleep_simulated, note_sleep, note_timer, fab};
+    if (!follow(&fab->sim.clock))
+        note(fab, EMU_HOST_TIME_CLOCKS);
 }
 
 void nic_sim_end(struct fabemu *fab)

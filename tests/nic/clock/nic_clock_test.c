@@ -6,7 +6,11 @@
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <sys/select.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/timerfd.h>
+#include <sys/times.h>
 #include <unistd.h>
 
 #include "tests/test.h"
@@ -14,8 +18,10 @@
 fabemu_clock_follow_fn fabemu_clock_follow;
 
 static struct {
-    time_t s;          /* the simulated time */
-    uint64_t slept_ns; /* duration of the last sleep */
+    time_t s;           /* the simulated time */
+    uint64_t slept_ns;  /* duration of the last sleep */
+    bool refuses;       /* threads must sleep by the host's clock */
+    int sleeps, timers; /* how often the program has slept and set a timer by the host's clock */
 } simulated;
 
 static bool reads(void *ctx, clockid_t id, struct timespec *ret)
@@ -28,11 +34,39 @@ static bool reads(void *ctx, clockid_t id, struct timespec *ret)
 static bool sleeps(void *ctx, uint64_t ns)
 {
     (void)ctx;
+    if (simulated.refuses)
+        return false;
     simulated.slept_ns = ns;
     return true;
 }
 
-static const struct fabemu_clock simulated_clock = {.read = reads, .sleep = sleeps};
+static void notes_sleep(void *ctx)
+{
+    (void)ctx;
+    simulated.sleeps++;
+}
+
+static void notes_timer(void *ctx)
+{
+    (void)ctx;
+    simulated.timers++;
+}
+
+static const struct fabemu_clock simulated_clock = {.read = reads,
+                                                    .sleep = sleeps,
+                                                    .note_sleep = notes_sleep,
+                                                    .note_timer = notes_timer};
+
+/* Returns how long this process has been running by the host's clock. */
+static double host_s(void)
+{
+    struct timespec now = {0};
+
+    fabemu_clock_follow(NULL);
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    fabemu_clock_follow(&simulated_clock);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
 
 static void sleep__of_any_duration_is_simulated(void)
 {
@@ -86,6 +120,89 @@ static void sleep__with_a_wrong_duration_fails(void)
     fabemu_clock_follow(NULL);
 }
 
+/* The host's monotonic clock is far from the simulated time of 10 s. */
+static void sleep__by_the_hosts_clock_is_noted(void)
+{
+    const struct timespec soon = {.tv_sec = 10, .tv_nsec = 20000000}, timeout = {.tv_nsec = 1000};
+    double began;
+
+    simulated.s = 10;
+    simulated.refuses = true;
+    simulated.sleeps = 0;
+    fabemu_clock_follow(&simulated_clock);
+    began = host_s();
+    CU_ASSERT_EQUAL(clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &soon, NULL), 0);
+    CU_ASSERT_EQUAL(clock_nanosleep(CLOCK_REALTIME, TIMER_ABSTIME, &soon, NULL), 0);
+    CU_ASSERT(host_s() - began >= 0.04);
+    CU_ASSERT_EQUAL(simulated.sleeps, 2);
+    CU_ASSERT_EQUAL(ppoll(NULL, 0, &timeout, NULL), 0);
+    CU_ASSERT_EQUAL(simulated.sleeps, 3);
+    fabemu_clock_follow(NULL);
+    simulated.refuses = false;
+}
+
+static void clocks__of_system_calls_and_C11_are_simulated(void)
+{
+    struct timespec ts = {0};
+    struct timeval tv = {0};
+    struct tms cpu;
+
+    simulated.s = 10;
+    fabemu_clock_follow(&simulated_clock);
+    CU_ASSERT_EQUAL(timespec_get(&ts, TIME_UTC), TIME_UTC);
+    CU_ASSERT_EQUAL(ts.tv_sec, 10);
+    ts.tv_sec = 0;
+    CU_ASSERT_EQUAL(syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &ts), 0);
+    CU_ASSERT_EQUAL(ts.tv_sec, 10);
+    CU_ASSERT_EQUAL(syscall(SYS_gettimeofday, &tv, NULL), 0);
+    CU_ASSERT_EQUAL(tv.tv_sec, 10);
+    CU_ASSERT_EQUAL(times(&cpu), 10 * sysconf(_SC_CLK_TCK));
+    CU_ASSERT_EQUAL(syscall(SYS_nanosleep, &ts, NULL), 0);
+    CU_ASSERT_EQUAL(simulated.slept_ns, 10000000000);
+    CU_ASSERT_EQUAL(syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &(struct timespec){-1, 0},
+                            NULL),
+                    -1);
+    CU_ASSERT_EQUAL(errno, EINVAL);
+    CU_ASSERT_EQUAL(syscall(SYS_getpid), getpid());
+    fabemu_clock_follow(NULL);
+}
+
+/* A timer whose end is in simulated time expires after as long a time of the host. */
+static void timer__measures_the_hosts_time(void)
+{
+    const struct itimerspec soon = {.it_value = {.tv_sec = 10, .tv_nsec = 1000}};
+    const struct itimerval never = {0}, late = {.it_value.tv_sec = 1000};
+    int fd = timerfd_create(CLOCK_MONOTONIC, 0);
+    uint64_t expired = 0;
+
+    simulated.s = 10;
+    fabemu_clock_follow(&simulated_clock);
+    simulated.timers = 0;
+    CU_ASSERT_EQUAL(setitimer(ITIMER_REAL, &never, NULL), 0);
+    CU_ASSERT_EQUAL(alarm(0), 0);
+    CU_ASSERT_EQUAL(simulated.timers, 0);
+    CU_ASSERT_EQUAL(timerfd_settime(fd, TFD_TIMER_ABSTIME, &soon, NULL), 0);
+    CU_ASSERT_EQUAL(read(fd, &expired, sizeof expired), sizeof expired);
+    CU_ASSERT_EQUAL(simulated.timers, 1);
+    CU_ASSERT_EQUAL(setitimer(ITIMER_REAL, &late, NULL), 0);
+    CU_ASSERT_EQUAL(alarm(1000), 1000);
+    CU_ASSERT(alarm(0) > 900);
+    CU_ASSERT_EQUAL(simulated.timers, 3);
+    fabemu_clock_follow(NULL);
+    close(fd);
+}
+
+/* A timer that was set before the process attached is noted when it attaches. */
+static void timer__from_before_is_noted(void)
+{
+    alarm(1000);
+    simulated.timers = 0;
+    fabemu_clock_follow(&simulated_clock);
+    CU_ASSERT_EQUAL(simulated.timers, 1);
+    fabemu_clock_follow(NULL);
+    alarm(0);
+}
+
 static void wait__for_nothing_is_a_sleep(void)
 {
     simulated.s = 10;
@@ -98,9 +215,9 @@ static void wait__for_nothing_is_a_sleep(void)
 /* Post the semaphore after a while of the host's time. */
 static void *post_later(void *sem)
 {
-    const struct timespec while_of_host = {.tv_nsec = 20000000};
+    struct timeval while_of_host = {.tv_usec = 20000};
 
-    syscall(SYS_nanosleep, &while_of_host, NULL);
+    syscall(SYS_select, 0, NULL, NULL, NULL, &while_of_host);
     sem_post(sem);
     return NULL;
 }
@@ -129,6 +246,10 @@ int main(void)
         CASE(sleep__of_any_duration_is_simulated),
         CASE(sleep__until_a_time_ends_then),
         CASE(sleep__with_a_wrong_duration_fails),
+        CASE(sleep__by_the_hosts_clock_is_noted),
+        CASE(clocks__of_system_calls_and_C11_are_simulated),
+        CASE(timer__measures_the_hosts_time),
+        CASE(timer__from_before_is_noted),
         CASE(wait__for_nothing_is_a_sleep),
         CASE(wait__until_a_time_far_away_ends_by_the_event),
         {0},

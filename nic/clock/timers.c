@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * timers.c - functions of the C library that set timers, for preloading. Timers measure the host's
+ * time, and the report of the run says so. An absolute time is translated to the host's clock, so
+ * that a timer expires after as long a time as the program expects.
+ */
+#include "nic/clock/simulated.h"
+
+#include <signal.h>
+#include <stddef.h>
+#include <sys/time.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+/* Return the setting to pass to the C library instead of @set; *@host: space for it. */
+static const struct itimerspec *host_setting(bool absolute, const struct itimerspec *set,
+                                             struct itimerspec *host)
+{
+    clockid_t id;
+
+    if (!set || (!set->it_value.tv_sec && !set->it_value.tv_nsec))
+        return set;
+    note_host_timer();
+    if (!absolute)
+        return set;
+    *host = *set;
+    id = clock_of(&set->it_value);
+    host_time(id, &set->it_value, id, &host->it_value);
+    return host;
+}
+
+PUBLIC int timer_settime(timer_t timer, int flags, const struct itimerspec *set,
+                         struct itimerspec *before)
+{
+    static _Atomic(void *) cache;
+    int (*function)(timer_t, int, const struct itimerspec *, struct itimerspec *) =
+        fabemu_clock_original(&cache, "timer_settime");
+    struct itimerspec host;
+
+    return function(timer, flags, host_setting(flags & TIMER_ABSTIME, set, &host), before);
+}
+
+PUBLIC int timerfd_settime(int fd, int flags, const struct itimerspec *set,
+                           struct itimerspec *before)
+{
+    static _Atomic(void *) cache;
+    int (*function)(int, int, const struct itimerspec *, struct itimerspec *) =
+        fabemu_clock_original(&cache, "timerfd_settime");
+    struct itimerspec host;
+
+    return function(fd, flags, host_setting(flags & TFD_TIMER_ABSTIME, set, &host), before);
+}
+
+/* The other two kinds of timers measure CPU time. */
+PUBLIC int setitimer(__itimer_which_t which, const struct itimerval *set, struct itimerval *before)
+{
+    static _Atomic(void *) cache;
+    int (*function)(__itimer_which_t, const struct itimerval *, struct itimerval *) =
+        fabemu_clock_original(&cache, "setitimer");
+
+    if (which == ITIMER_REAL && set && (set->it_value.tv_sec || set->it_value.tv_usec))
+        note_host_timer();
+    return function(which, set, before);
+}
+
+PUBLIC unsigned alarm(unsigned seconds)
+{
+    static _Atomic(void *) cache;
+    unsigned (*function)(unsigned) = fabemu_clock_original(&cache, "alarm");
+
+    if (seconds)
+        note_host_timer();
+    return function(seconds);
+}
+
+PUBLIC useconds_t ualarm(useconds_t us, useconds_t interval)
+{
+    static _Atomic(void *) cache;
+    useconds_t (*function)(useconds_t, useconds_t) = fabemu_clock_original(&cache, "ualarm");
+
+    if (us)
+        note_host_timer();
+    return function(us, interval);
+}

@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""strangers_test.py - programs that do more than to communicate, in simulated time
+(tests/mpi/strangers.c): each one ends with an answer, and the report says what is not exact.
+
+   tests/cli/strangers_test.py --fabemu build/fabemu [unittest options]
+"""
+import json
+import os
+import shutil
+import sys
+import unittest
+
+from cli_helpers import FabemuCase, main
+
+ENDS = None  # the program ends before its checks
+
+# The expected exit status; how the program measures the host's time; a text in the output.
+PROGRAMS = {
+    "spin": (0, [], ""),
+    "threads": (0, [], ""),
+    "thread-spins": (0, ["threads"], "by threads that sleep or wait"),
+    "thread-sleeps": (0, ["threads"], "by threads that sleep or wait"),
+    "clocks": (0, [], ""),
+    "locks": (0, [], "processes slept outside the fabric"),
+    "timers": (0, ["timers"], "the host's time, by timers"),
+    "signals": (0, [], ""),
+    "children": (0, [], ""),
+    "child-communicates": (0, [], "and cannot use its adapter; only process"),
+    "reads-input": (0, [], ""),
+    "aborts": (7, ENDS, "exited with status 7 without detaching"),
+    "exits": (3, ENDS, "exited with status 3 without detaching"),
+    "receives": (124, ENDS, "ranks 0-2 wait for each other in a cycle"),
+    "killed": (137, ENDS, "killed by signal 9"),
+    "stopped": (0, [], ""),
+}
+
+# Programs in other languages open MPI by dlopen().
+DLOPEN = """
+import ctypes, time
+mpi = ctypes.CDLL("libmpi.so.40")
+mpi.MPI_Wtime.restype = ctypes.c_double
+mpi.MPI_Init(None, None)
+began, monotonic = mpi.MPI_Wtime(), time.monotonic()
+time.sleep(1000)
+print("slept %.0f %.0f" % (mpi.MPI_Wtime() - began, time.monotonic() - monotonic))
+mpi.MPI_Finalize()
+"""
+
+
+@unittest.skipUnless(shutil.which("mpirun"), "needs Open MPI")
+class StrangersTest(FabemuCase):
+    def simulate(self, ranks, *command, options=()):
+        """Run the command. Return its exit status, its output, and the report's part `clock`."""
+        report = os.path.join(self.dir, "report.json")
+        run = self.start("run", "--clock", "virtual", "--topo", "kary:4,2", "--report", report,
+                         *options, "--", "mpirun", "-np", str(ranks), "--oversubscribe", *command)
+        out, err = run.communicate(timeout=300)
+        with open(report, encoding="utf-8") as file:
+            return run.returncode, out + err, json.load(file)["clock"]
+
+    def check_all(self, profile):
+        program = os.path.join(os.path.dirname(self.command), "tests/mpi_strangers")
+        for name, (status, by, text) in PROGRAMS.items():
+            with self.subTest(name):
+                code, out, clock = self.simulate(
+                    3, program, "--name", name,
+                    options=("--profile", profile, "--standstill", "60s:end"))
+                self.assertEqual(code, status, out)
+                self.assertIn(text, out)
+                if by is ENDS:
+                    continue
+                self.assertRegex(out, r"strangers: [1-9]\d* checks passed, 0 failed")
+                noted = clock["host_time"]["by"] if clock["host_time"] else []
+                # a handler that interrupts a poll may have slept
+                if name in ("signals", "timers"):
+                    noted = [how for how in noted if how != "threads"]
+                self.assertEqual(noted, by, out)
+
+    def test_oq2004(self):
+        self.check_all("oq2004")
+
+    def test_qsnet3(self):
+        self.check_all("qsnet3")
+
+    def test_dlopen(self):
+        code, out, clock = self.simulate(2, sys.executable, "-c", DLOPEN)
+        self.assertEqual(code, 0, out)
+        self.assertEqual(out.count("slept 1000 1000"), 2, out)
+        self.assertIsNone(clock["host_time"])
+
+    def test_a_program_without_the_preloaded_library_is_reported(self):
+        program = os.path.join(os.path.dirname(self.command), "tests/mpi_strangers")
+        out, clock = self.simulate(2, "env", "-u", "LD_PRELOAD", program)[1:]
+        self.assertEqual(clock["host_time"]["processes"], 2)
+        self.assertEqual(clock["host_time"]["by"], ["clocks"])
+        self.assertIn("libfabemu-clock is not loaded", out)
+
+
+if __name__ == "__main__":
+    main(jobs=2)

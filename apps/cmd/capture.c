@@ -33,14 +33,13 @@
 static const struct options_command capture_command = {
     .name = "capture",
     .operands = "[NAME] [FILTER...] -w FILE",
-    .about =
-        "Capture segments on links of the running fabric NAME (or \"default\") in the\n"
-        "format of Wireshark. '-w -' writes to standard output. The capture ends with the\n"
-        "fabric, on Ctrl-C, after --seconds or --count, or when FILE reaches\n"
-        "--capture-size. For example\n"
-        "    fabemu capture mine link=3:5 kind=allreduce -w links.pcapng\n"
-        "    fabemu capture mine node=0 -w - | wireshark -k -i -\n"
-        "docs/capture.md explains the filters and the format of the file.",
+    .about = "Capture segments on links of the running fabric NAME (or \"default\") in the\n"
+             "format of Wireshark. '-w -' writes to standard output. The capture ends with the\n"
+             "fabric, on Ctrl-C, after --seconds or --count, or when FILE reaches\n"
+             "--capture-size. For example\n"
+             "    fabemu capture mine link=3:5 kind=allreduce -w links.pcapng\n"
+             "    fabemu capture mine node=0 -w - | wireshark -k -i -\n"
+             "docs/capture.md explains the filters and the format of the file.",
     .groups = OPTIONS_NAME | OPTIONS_SNAP,
 };
 

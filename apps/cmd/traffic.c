@@ -46,21 +46,20 @@ static const struct options_command traffic_command = {
              "Loads are fractions of the link rate, headers included: 0.5, 50%.\n\n"
              "--cluster on the first host of FILE starts the same command on the other hosts.\n"
              "The results are the same as on one host (docs/hosts.md).",
-    .more =
-        "A GOAL file (the format of LogGOPSim and ATLAHS) is a program. Labels, tag\n"
-        "(default 0), cpu (default 0, at most 255) and nic (no effect) are optional:\n\n"
-        "  num_ranks 2\n"
-        "  rank 0 {\n"
-        "    a: calc 1500 cpu 1        // computes for 1500 ns\n"
-        "    b: send 4096b to 1 tag 7\n"
-        "    b requires a              // b starts when a is complete\n"
-        "    c: recv 0b from 1 nic 0\n"
-        "    c irequires b             // c starts when b has started\n"
-        "  }\n"
-        "  rank 1 {                    /* -1: any source, any tag */\n"
-        "    recv 4096b from -1 tag -1\n"
-        "    send 0b to 0\n"
-        "  }\n",
+    .more = "A GOAL file (the format of LogGOPSim and ATLAHS) is a program. Labels, tag\n"
+            "(default 0), cpu (default 0, at most 255) and nic (no effect) are optional:\n\n"
+            "  num_ranks 2\n"
+            "  rank 0 {\n"
+            "    a: calc 1500 cpu 1        // computes for 1500 ns\n"
+            "    b: send 4096b to 1 tag 7\n"
+            "    b requires a              // b starts when a is complete\n"
+            "    c: recv 0b from 1 nic 0\n"
+            "    c irequires b             // c starts when b has started\n"
+            "  }\n"
+            "  rank 1 {                    /* -1: any source, any tag */\n"
+            "    recv 4096b from -1 tag -1\n"
+            "    send 0b to 0\n"
+            "  }\n",
     .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_JSON | OPTIONS_VIRTUAL | OPTIONS_FAULTS |
               OPTIONS_CLUSTER | OPTIONS_LAUNCH | OPTIONS_CAPTURE | OPTIONS_WEB,
 };

@@ -26,12 +26,11 @@ static const struct option_row rows[] = {
 static const struct options_command web_command = {
     .name = "web",
     .operands = "[NAME|FILE]",
-    .about =
-        "Serve a web page of the running fabric NAME (or \"default\") to this user's\n"
-        "browser, or of the recording FILE, which run, up (--record) or traffic\n"
-        "(--telemetry) has written. The command runs until the fabric ends, or until it\n"
-        "is interrupted.\n"
-        "docs/web.md explains the page, and the key ? lists its keys.",
+    .about = "Serve a web page of the running fabric NAME (or \"default\") to this user's\n"
+             "browser, or of the recording FILE, which run, up (--record) or traffic\n"
+             "(--telemetry) has written. The command runs until the fabric ends, or until it\n"
+             "is interrupted.\n"
+             "docs/web.md explains the page, and the key ? lists its keys.",
 };
 
 static void print_address(const struct web *web)

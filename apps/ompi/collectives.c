@@ -195,8 +195,8 @@ int coll_fabemu_failed_alone(mca_coll_fabemu_module_t *module, ompi_communicator
 }
 
 /*
- * Join the groups that @call needs, if that is not done yet. Returns COLL_FABEMU_NO_FALLBACK, or the
- * reason why the collective cannot run in the fabric.
+ * Join the groups that @call needs, if that is not done yet. Returns COLL_FABEMU_NO_FALLBACK, or
+ * the reason why the collective cannot run in the fabric.
  */
 static int join_if_needed(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                           const struct coll_fabemu_call *call)

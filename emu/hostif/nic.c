@@ -27,6 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "emu/util/clock.h"
 #include "emu/util/now.h"
 
 static int mcast_buf_map(struct emu_hostif_nic *nic, int mcast_buf_fd)
@@ -213,6 +214,21 @@ static void advance_to(struct emu_simtime *sim, uint64_t to_ps)
     while (now_ps < to_ps && !atomic_compare_exchange_weak_explicit(&sim->now_ps, &now_ps, to_ps,
                                                                     memory_order_release, /* Z1 */
                                                                     memory_order_relaxed))
+        ;
+}
+
+/*
+ * Advance the local time to @to_ps, unless another thread has advanced it further. A time that does
+ * not exist is replaced.
+ */
+static void advance_to(struct emu_simtime *sim, uint64_t to_ps)
+{
+    uint64_t now_ps = atomic_load_explicit(&sim->now_ps, memory_order_relaxed);
+
+    while ((now_ps < to_ps || now_ps > EMU_LAST_PS) &&
+           !atomic_compare_exchange_weak_explicit(&sim->now_ps, &now_ps, to_ps,
+                                                  memory_order_release, /* Z1 */
+                                                  memory_order_relaxed))
         ;
 }
 

@@ -86,7 +86,7 @@ class StrangersTest(FabemuCase):
     def test_dlopen(self):
         code, out, clock = self.simulate(2, sys.executable, "-c", DLOPEN)
         self.assertEqual(code, 0, out)
-        self.assertEqual(out.count("slept 1000 1000\n"), 2, out)
+        self.assertEqual(out.count("slept 1000 1000"), 2, out)
         self.assertIsNone(clock["host_time"])
 
     def test_a_program_without_the_preloaded_library_is_reported(self):

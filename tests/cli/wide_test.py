@@ -101,7 +101,8 @@ class WideTest(FabemuCase):
                          'Ca 1 "H-b"\n')
         two = os.path.join(self.dir, "two.topo")
         done = self.fabemu("topo", topo, "--write", two)
-        self.assertIn("switches       2 in 2 levels, 36 to 64 ports, including unused ones\n", done.stdout)
+        self.assertIn("switches       2 in 2 levels, 36 to 64 ports, including unused ones\n",
+                      done.stdout)
         with open(two) as f:
             written = f.read()
         for text in 'Switch\t64 "S-a"', 'Switch\t36 "S-b"', 'Ca\t2 "H-a"', '[63]\t"H-a"[2]\t':

@@ -200,6 +200,7 @@ void nic_call_begin(struct fabemu *fab, const struct emu_call *call)
 
     if (!nic_sim_is_owner(fab) || nic_is_defunct(fab))
         return;
+    atomic_store_explicit(&fab->sim.elsewhere, 0, memory_order_relaxed);
     c->began = nic_sim_has_begun(fab);
     if (!c->began && emu_call_is_soft(call->kind))
         return;

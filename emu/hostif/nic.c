@@ -206,17 +206,6 @@ void emu_hostif_nic_hand_over(struct emu_hostif_shared *shared)
     atomic_store_explicit(&shared->asleep, EMU_HOSTIF_WAKE_STANDBY, memory_order_relaxed);
 }
 
-/* Advance the local time to @to_ps, unless another thread has advanced it further. */
-static void advance_to(struct emu_simtime *sim, uint64_t to_ps)
-{
-    uint64_t now_ps = atomic_load_explicit(&sim->now_ps, memory_order_relaxed);
-
-    while (now_ps < to_ps && !atomic_compare_exchange_weak_explicit(&sim->now_ps, &now_ps, to_ps,
-                                                                    memory_order_release, /* Z1 */
-                                                                    memory_order_relaxed))
-        ;
-}
-
 /*
  * Advance the local time to @to_ps, unless another thread has advanced it further. A time that does
  * not exist is replaced.

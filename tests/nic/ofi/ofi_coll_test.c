@@ -1104,6 +1104,7 @@ struct worker {
     struct fid_mc *mc;
     _Atomic bool done;      /* the collective that was started last is complete */
     _Atomic unsigned count; /* barriers that were started */
+    fi_addr_t addr;         /* of the group */
 };
 
 /* Each thread reads the entries of both threads. */
@@ -1154,13 +1155,12 @@ static void *barriers_run(void *arg)
 {
     struct worker *worker = arg;
     struct member *me = worker->me;
-    fi_addr_t addr = fi_mc_addr(worker->mc);
     struct fi_cq_tagged_entry entry;
     struct fi_cq_err_entry error = {0};
     ssize_t err;
 
     for (;;) {
-        while ((err = fi_barrier(me->ep, addr, worker)) == -FI_EAGAIN)
+        while ((err = fi_barrier(me->ep, worker->addr, worker)) == -FI_EAGAIN)
             ;
         if (err == -FI_EINVAL) /* this member has closed the group */
             break;
@@ -1188,6 +1188,7 @@ static void check_close_in_use(struct member *me)
         struct worker worker = {.me = me, .mc = join(me, me->all)};
         pthread_t thread;
 
+        worker.addr = fi_mc_addr(worker.mc); /* the thread may start after the group has closed */
         meet(me);
         must(pthread_create(&thread, NULL, barriers_run, &worker) == 0);
         if (me->rank == 1) {

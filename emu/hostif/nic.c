@@ -27,6 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "emu/util/clock.h"
 #include "emu/util/now.h"
 
 static int mcast_buf_map(struct emu_hostif_nic *nic, int mcast_buf_fd)
@@ -204,6 +205,21 @@ void emu_hostif_nic_hand_over(struct emu_hostif_shared *shared)
 }
 
 /*
+ * Advance the local time to @end_ps. Another thread may have advanced it further during the wait.
+ * The fabric ignores a time that does not exist, so such a time is corrected.
+ */
+static void advance(struct emu_simtime *sim, uint64_t end_ps)
+{
+    uint64_t now_ps = atomic_load_explicit(&sim->now_ps, memory_order_relaxed);
+
+    while ((now_ps < end_ps || now_ps > EMU_LAST_PS) &&
+           !atomic_compare_exchange_weak_explicit(&sim->now_ps, &now_ps, end_ps,
+                                                  memory_order_release, /* Z1 */
+                                                  memory_order_relaxed))
+        ;
+}
+
+/*
  * Z1 pairs with Z2: a fabric that sees the wait also sees its end and the segments posted before
  * it. Z3 pairs with Z4: either the fabric sees the wait before it sleeps, or this thread sees that
  * the fabric wants the bell. Z6 pairs with Z5: this thread sees the segments that have arrived.
@@ -224,8 +240,7 @@ bool emu_hostif_nic_await(struct emu_hostif_nic *nic, uint64_t until_ps)
         if (syscall(SYS_futex, &sim->ended, FUTEX_WAIT, ended, &check, NULL, 0) &&
             errno == ETIMEDOUT)
             return false;
-    atomic_store_explicit(&sim->now_ps, atomic_load_explicit(&sim->end_ps, memory_order_relaxed),
-                          memory_order_release); /* Z1 */
+    advance(sim, atomic_load_explicit(&sim->end_ps, memory_order_relaxed));
     return true;
 }
 

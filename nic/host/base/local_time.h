@@ -10,11 +10,10 @@ static inline uint64_t nic_local_ps(const struct fabemu *fab)
     return atomic_load_explicit(&fab->hostif.shared->sim.now_ps, memory_order_relaxed);
 }
 
-/** nic_spend - advance the local time by @ps. */
+/** nic_spend - advance the local time by @ps. Another thread may end a wait at the same time. */
 static inline void nic_spend(struct fabemu *fab, uint64_t ps)
 {
-    atomic_store_explicit(&fab->hostif.shared->sim.now_ps, nic_local_ps(fab) + ps,
-                          memory_order_release); /* Z1 */
+    atomic_fetch_add_explicit(&fab->hostif.shared->sim.now_ps, ps, memory_order_release); /* Z1 */
 }
 
 /** nic_was_outside - return whether this process slept outside the fabric, and must wait once. */

@@ -10,7 +10,7 @@ static inline uint64_t nic_local_ps(const struct fabemu *fab)
     return atomic_load_explicit(&fab->hostif.shared->sim.now_ps, memory_order_relaxed);
 }
 
-/** nic_spend - advance the local time by @ps. */
+/** nic_spend - advance the local time by @ps. Another thread may end a wait at the same time. */
 static inline void nic_spend(struct fabemu *fab, uint64_t ps)
 {
     atomic_fetch_add_explicit(&fab->hostif.shared->sim.now_ps, ps, memory_order_release); /* Z1 */

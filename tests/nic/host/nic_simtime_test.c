@@ -3,12 +3,19 @@
  * nic_simtime_test.c - adapters in simulated time, each with a thread of its own: equal times in
  * each run, a process that names a wrong time, and a long message.
  */
+#include <limits.h>
+#include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "emu/util/clock.h"
 #include "nic/host/api/open.h"
+#include "nic/host/base/local_time.h"
 #include "nic/host/base/wire.h"
 #include "nic/host/progress/progress.h"
 #include "tests/fixtures/host/adapters.h"
@@ -259,6 +266,106 @@ static void wait__is_not_ended_by_each_piece_of_a_long_message(void)
     CU_ASSERT_TRUE(run.process[1].at_ps[1] < LONG_PIECES / 16);
 }
 
+/* --- threads -------------------------------------------------------------------------- */
+
+#define READINGS 100u
+
+/* A thread that only polls, while others use the adapter. */
+struct poller {
+    struct fabemu *fab;
+    pthread_t thread;
+    _Atomic bool stop;
+    bool went_back;
+};
+
+static void *poll_main(void *argument)
+{
+    struct poller *poller = argument;
+    uint64_t last_ps = 0;
+
+    while (!atomic_load(&poller->stop)) {
+        uint64_t now_ps = local_ps(poller->fab);
+
+        poller->went_back |= now_ps < last_ps;
+        last_ps = now_ps;
+        fabemu_progress(poller->fab);
+    }
+    return NULL;
+}
+
+/* Exchange messages and read the clock, while two other threads poll. */
+static void *threads_main(void *argument)
+{
+    struct process *p = argument;
+    struct poller poller[2] = {{.fab = p->fab}, {.fab = p->fab}};
+    struct timespec now;
+    uint64_t last_ps = 0;
+
+    nic_sim_begin(p->fab);
+    fabemu_await_time(p->fab);
+    for (uint32_t i = 0; i < 2; i++)
+        CU_ASSERT_EQUAL_FATAL(pthread_create(&poller[i].thread, NULL, poll_main, &poller[i]), 0);
+    for (uint32_t round = 0; round < ROUNDS / 4; round++) {
+        exchange(p, round);
+        for (uint32_t i = 0; i < READINGS; i++) {
+            CU_ASSERT_TRUE(p->fab->sim.clock.read(p->fab, CLOCK_MONOTONIC, &now));
+            CU_ASSERT_TRUE(local_ps(p->fab) >= last_ps);
+            last_ps = local_ps(p->fab);
+        }
+    }
+    for (uint32_t i = 0; i < 2; i++)
+        atomic_store(&poller[i].stop, true);
+    for (uint32_t i = 0; i < 2; i++) {
+        pthread_join(poller[i].thread, NULL);
+        CU_ASSERT_FALSE(poller[i].went_back);
+    }
+    CU_ASSERT_TRUE(p->fab->sim.clock.sleep(p->fab, 100000));
+    nic_leave(p->fab, p->fab->leave_limit_ns);
+    pthread_mutex_lock(&p->run->lock);
+    fabric_detach(p->run->fabric, p->node);
+    pthread_mutex_unlock(&p->run->lock);
+    return NULL;
+}
+
+static void time__does_not_go_back_for_any_thread(void)
+{
+    struct run run;
+
+    run_open(&run, "qsnet3", 2);
+    run_all(&run, threads_main);
+}
+
+static void *await_main(void *argument)
+{
+    struct emu_hostif_nic *nic = argument;
+
+    while (!emu_hostif_nic_await(nic, 100))
+        ;
+    return NULL;
+}
+
+/* The fabric ends a wait at 100 ps. Before the waiting thread runs, another one spends 500 ps. */
+static void wait__keeps_the_time_that_another_thread_has_spent(void)
+{
+    struct emu_hostif_nic nic = {.shared = emu_zeros(sizeof *nic.shared), .bell = -1};
+    struct emu_simtime *sim = &nic.shared->sim;
+    struct fabemu fab = {.hostif = nic};
+    pthread_t thread;
+
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, await_main, &nic), 0);
+    while (!atomic_load(&sim->begun))
+        sched_yield();
+    atomic_store(&sim->end_ps, 100);
+    nic_spend(&fab, 500);
+    while (pthread_tryjoin_np(thread, NULL)) {
+        atomic_store(&sim->ended, atomic_load(&sim->begun));
+        syscall(SYS_futex, &sim->ended, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+        sched_yield();
+    }
+    CU_ASSERT_EQUAL(local_ps(&fab), 500);
+    free(nic.shared);
+}
+
 int main(void)
 {
     static const struct test_case cases[] = {
@@ -267,6 +374,8 @@ int main(void)
         CASE(fabric__ignores_a_time_that_does_not_exist),
         CASE(sleep__beyond_simulated_time_ends_with_it),
         CASE(wait__is_not_ended_by_each_piece_of_a_long_message),
+        CASE(time__does_not_go_back_for_any_thread),
+        CASE(wait__keeps_the_time_that_another_thread_has_spent),
         {0},
     };
 

@@ -70,9 +70,9 @@ def parser():
                "does not hold, or a measurement failed; 2, the command line is wrong. To continue "
                "an interrupted run, start it again with the same --out.")
     p.add_argument("--only", metavar="LIST",
-                   help="only these figures (5 to 18, q1 to q12, r1, r2, n1 to n6, v1 to v3) and "
-                   "rows (A1 to A11, Q1 to Q10, R1, R2, N1 to N3, V1 to V3), for example 5,6,A3; "
-                   "a row is also included if LIST contains all figures that it needs")
+                   help="only these figures (5 to 18, m1, q1 to q12, r1, r2, n1 to n6, v1 to v3) "
+                   "and rows (A1 to A11, Q1 to Q10, R1, R2, N1 to N3, V1 to V3), for example "
+                   "5,6,A3; a row is also included if LIST contains all figures that it needs")
     p.add_argument("--quick", action="store_true",
                    help="fewer loads and shorter runs: less than a minute on 2 cores")
     p.add_argument("--jobs", metavar="N", type=count(1024), default=len(os.sched_getaffinity(0)),

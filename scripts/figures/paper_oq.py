@@ -124,16 +124,17 @@ MD_MORE = {"hardware": Pick((0.08, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
            "messages": Pick((0.065, 0.07), (0.07,))}
 
 
-def dynamics(ports):
+def dynamics(tree, hops):
     return {how: Series(
-        name, (*TREE[ports], "--pattern", "md", "--multicast", how),
+        name, (*tree, "--pattern", "md", "--multicast", how),
         LOG_LOAD, Pick(*(both + more for both, more in zip(MD_LOADS, MD_MORE[how]))),
-        Pick(lasting(200_000, 2_000_000), lasting(100_000, 500_000)), 16 * 16 * HOPS[ports] / 256)
+        Pick(lasting(200_000, 2_000_000), lasting(100_000, 500_000)), hops)
         for how, name in (("hardware", "hardware multicast"),
                           ("messages", "point-to-point messages"))}
 
 
-MD = {ports: dynamics(ports) for ports in (8, 32)}
+MD = {ports: dynamics(TREE[ports], 16 * 16 * HOPS[ports] / 256) for ports in (8, 32)}
+MD_64 = dynamics(("--topo", "kary:4,3", *ROUTER), 4 * 16 * 4)
 
 
 def md_pair(ports):
@@ -168,6 +169,8 @@ FIGURES = (
     Figure(17, "Molecular-dynamics benchmark: 256 nodes, 8-port switches", tuple(MD[8].values()),
            LATENCY),
     Figure(18, "Molecular-dynamics benchmark: 256 nodes, 32-port switches", tuple(MD[32].values()),
+           LATENCY),
+    Figure("m1", "Molecular-dynamics benchmark: 64 nodes, 8-port switches", tuple(MD_64.values()),
            LATENCY),
 )
 

@@ -441,7 +441,7 @@ static void refused(void)
 
 /* --- types with equal blocks and gaps ---------------------------------------------------- */
 
-#define GAPS_INTS 60000
+#define GAPS_INTS 12000
 
 /* Get, put and add @bytes by the type @its, and compare with a model of the target's memory. */
 static void equal_blocks_try(MPI_Win win, MPI_Datatype its, MPI_Aint at, int count,
@@ -492,8 +492,8 @@ static void equal_blocks(void)
         memory[i] = 7 * i;
     MPI_Win_create(memory, sizeof memory, sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &win);
     MPI_Barrier(MPI_COMM_WORLD);
-    for (int block = 1; rank == 0 && block < 200; block = 2 * block + 1)
-        for (int blocks = 1; 2 * block * blocks < GAPS_INTS / 2; blocks = 6 * blocks + 1) {
+    for (int block = 1; rank == 0 && block < 200; block = 6 * block + 1)
+        for (int blocks = 1; 2 * block * blocks < GAPS_INTS / 2; blocks = 20 * blocks + 1) {
             MPI_Type_vector(blocks, block, 2 * block, MPI_INT, &its);
             MPI_Type_commit(&its);
             equal_blocks_try(win, its, 5, block * blocks, memory);

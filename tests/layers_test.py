@@ -16,7 +16,7 @@ NEEDS = re.compile(r"^(\w+)_needs = \[([^\]]*)\]", re.M)
 # Additional permitted includes: a folder, and prefixes. The longest matching folder counts.
 MAY = {
     "emu/hostlink/dpdk": ("emu/hostlink/dpdk/", "emu/hostlink/port/", "emu/util/"),
-    "nic/clock": ("nic/clock.h",),
+    "nic/clock": ("nic/clock.h", "nic/clock/"),
     "nic/host": ("nic/clock.h", "nic/fabemu.h"),
     "nic/ofi": ("nic/ofi/", "nic/fabemu.h", "nic/provider.h"),
     "apps": ("emu/", "topo/", "switch/", "nic/"),  # their folders need all of these

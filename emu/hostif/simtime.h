@@ -19,7 +19,8 @@
  * A running process whose threads all sleep in the kernel, for example in read() or waitpid(), is
  * *outside*. Its call takes an unknown time, so simulated time advances at the pace of the host's
  * clock during the call, and results are not exact. When the process next uses the fabric, it waits
- * once, and its local time becomes the time that the fabric has reached.
+ * once, and its local time becomes the time that the fabric has reached. A process that waits for
+ * the daemon to reply to a request is not outside: the reply takes no simulated time.
  *
  * The fabric believes these words only as far as they concern their own process. A process that
  * names a wrong time is itself late, or its posts count as posted at the time that the fabric has
@@ -78,6 +79,7 @@ struct emu_simtime {
     _Atomic uint32_t ready;                   /* 1: simulated time may begin for this process */
     _Atomic uint32_t differs;                 /* 1: its calls are not those of the recording */
     _Atomic uint32_t host_time;               /* bits of enum emu_host_time */
+    _Atomic uint32_t requests;                /* requests to the daemon that are in progress */
     _Atomic uint64_t calls[EMU_CALL_CLASSES]; /* calls that post an operation */
     /* time in polls, by the class of the last post before them */
     _Atomic uint64_t waited_ps[EMU_CALL_CLASSES];

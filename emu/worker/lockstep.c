@@ -209,7 +209,8 @@ static void check_asleep(const struct emu_lockstep *lockstep, struct emu_hostif 
 {
     if (!hostif->pid || hostif->sim_seen != hostif->sim_ended)
         return;
-    if (!emu_is_asleep(hostif->pid)) {
+    if (atomic_load_explicit(&hostif->shared->sim.requests, memory_order_relaxed) ||
+        !emu_is_asleep(hostif->pid)) {
         outside_ends(lockstep, hostif);
     } else if (!hostif->asleep_ns) {
         hostif->asleep_ns = hostif->counted_ns = now_ns;

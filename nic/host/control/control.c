@@ -28,6 +28,7 @@
 #include "emu/hostif/hostif.h"
 #include "emu/util/json.h"
 #include "emu/util/now.h"
+#include "nic/host/base/adapter.h"
 #include "nic/host/base/base.h"
 
 /* Limits that apply until the fabric has sent its bounds. */
@@ -499,11 +500,21 @@ static int control_request(struct nic_control *c, struct json_object *request, u
     return err;
 }
 
+/* In simulated time: a process that waits for the daemon's reply is not outside (simtime.h). */
+static void count_requests(struct nic_control *c, uint32_t by)
+{
+    if (c->fab && c->fab->simulated)
+        atomic_fetch_add_explicit(&c->fab->hostif.shared->sim.requests, by, memory_order_relaxed);
+}
+
 int nic_control_request(struct nic_control *c, struct json_object *request,
                         struct json_object **reply)
 {
-    int err = control_request(c, request, FABEMU_FOREVER, reply);
+    int err;
 
+    count_requests(c, 1);
+    err = control_request(c, request, FABEMU_FOREVER, reply);
+    count_requests(c, -1u);
     if (err)
         return nic_fail(err, "the fabric does not answer: %s", strerror(-err));
     err = reply_check(*reply);

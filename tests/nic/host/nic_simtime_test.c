@@ -7,10 +7,13 @@
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "emu/util/clock.h"
@@ -42,6 +45,7 @@ struct run {
     struct topo_graph *graph;
     struct fabric *fabric;
     pthread_mutex_t lock;
+    uint64_t outside_ns; /* set by run_all() */
     struct process process[NODES];
 };
 
@@ -139,6 +143,7 @@ static uint64_t run_all(struct run *run, void *(*body)(void *process))
     for (uint32_t n = 0; n < NODES; n++)
         pthread_join(run->process[n].thread, NULL);
     fabric_totals_read(run->fabric, &totals);
+    run->outside_ns = totals.outside_ns;
     for (uint32_t n = 0; n < NODES; n++) {
         nic_sim_end(run->process[n].fab);
         nic_close(run->process[n].fab);
@@ -213,6 +218,51 @@ static void sleep__beyond_simulated_time_ends_with_it(void)
         run_all(&run, sleeper_main);
         CU_ASSERT_EQUAL(run.process[0].at_ps[0], EMU_LAST_PS);
     }
+}
+
+#define ASLEEP_NS 300000000 /* host time after which a sleeping process is surely outside */
+
+/* Node 1 does nothing, and the kernel says that its process is asleep. */
+static void *asleep_main(void *argument)
+{
+    static const struct timespec duration = {.tv_nsec = ASLEEP_NS};
+    struct process *p = argument;
+
+    nic_sim_begin(p->fab);
+    fabemu_await_time(p->fab);
+    if (p->node == 1)
+        nanosleep(&duration, NULL);
+    CU_ASSERT_TRUE(p->fab->sim.clock.sleep(p->fab, 100000));
+    nic_leave(p->fab, p->fab->leave_limit_ns);
+    pthread_mutex_lock(&p->run->lock);
+    fabric_detach(p->run->fabric, p->node);
+    pthread_mutex_unlock(&p->run->lock);
+    return NULL;
+}
+
+/* Return for how long a process that sleeps, with @requests in progress, was outside. */
+static uint64_t outside_ns(uint32_t requests)
+{
+    static struct run run;
+    pid_t child = fork();
+
+    if (!child) {
+        for (;;)
+            pause();
+    }
+    run_open(&run, "oq2004", 1);
+    fabric_set_pid(run.fabric, 1, child);
+    atomic_store(&run.process[1].fab->hostif.shared->sim.requests, requests);
+    run_all(&run, asleep_main);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    return run.outside_ns;
+}
+
+static void sleep__is_outside_unless_the_daemon_owes_a_reply(void)
+{
+    CU_ASSERT_TRUE(outside_ns(0) > 0);
+    CU_ASSERT_EQUAL(outside_ns(1), 0);
 }
 
 #define LONG_BYTES  (1u << 20)
@@ -373,6 +423,7 @@ int main(void)
         CASE(fabric__does_not_go_back_with_a_process),
         CASE(fabric__ignores_a_time_that_does_not_exist),
         CASE(sleep__beyond_simulated_time_ends_with_it),
+        CASE(sleep__is_outside_unless_the_daemon_owes_a_reply),
         CASE(wait__is_not_ended_by_each_piece_of_a_long_message),
         CASE(time__does_not_go_back_for_any_thread),
         CASE(wait__keeps_the_time_that_another_thread_has_spent),

@@ -68,7 +68,7 @@ class FiguresTest(FabemuCase):
         names = {line.split()[0] for line in done.stdout.splitlines()}
         self.assertEqual(names, {str(n) for n in range(5, 19)} | {f"A{n}" for n in range(1, 12)} |
                          {f"q{n}" for n in range(1, 13)} | {f"Q{n}" for n in range(1, 11)} |
-                         {"r1", "r2", "R1", "R2", "N1", "N2", "N3"} |
+                         {"m1", "r1", "r2", "R1", "R2", "N1", "N2", "N3"} |
                          {f"{v}{n}" for v in "vV" for n in range(1, 4)} |
                          {f"n{n}" for n in range(1, 7)})
 

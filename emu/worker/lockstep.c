@@ -112,29 +112,34 @@ static bool is_quiet(const struct emu_hostif *hostif, uint32_t number)
            word == atomic_load_explicit(&sim->quiet_word, memory_order_relaxed);
 }
 
-/* Return the number of quiet segments that have arrived since the process began to wait. */
-static uint32_t count_quiet(struct emu_hostif *hostif, uint32_t head)
+/* Return how many of the @unread segments from @head on were quiet since the wait began. */
+static uint32_t count_quiet(struct emu_hostif *hostif, uint32_t head, uint32_t unread)
 {
     uint32_t most = atomic_load_explicit(&hostif->shared->sim.quiet_most, memory_order_relaxed);
 
+    if (most > unread)
+        most = unread;
     if (hostif->sim_quiet_of != hostif->sim_seen)
         hostif->sim_quiet = 0;
     hostif->sim_quiet_of = hostif->sim_seen;
-    while (hostif->sim_quiet < most && head + hostif->sim_quiet != hostif->down_published &&
-           is_quiet(hostif, head + hostif->sim_quiet))
+    while (hostif->sim_quiet < most && is_quiet(hostif, head + hostif->sim_quiet))
         hostif->sim_quiet++;
-    return hostif->sim_quiet;
+    return hostif->sim_quiet < most ? hostif->sim_quiet : most;
 }
 
-/* Return when the first unread segment arrived that is not quiet; EMU_NEVER: none. */
+/*
+ * Return when the first unread segment arrived that is not quiet; EMU_NEVER: none. The process says
+ * what it has read, so the number of unread segments may be forged. A wrong number counts as none.
+ */
 static uint64_t unread_ps(struct emu_hostif *hostif)
 {
     const struct emu_hostif_shared *shared = hostif->shared;
     uint32_t head = atomic_load_explicit(&shared->down_head, memory_order_acquire); /* X3: Y4 */
+    uint32_t unread = hostif->down_published - head;
 
-    if (head == hostif->down_published)
+    if (unread == 0 || unread > EMU_HOSTIF_SLOTS)
         return EMU_NEVER;
-    head += count_quiet(hostif, head);
+    head += count_quiet(hostif, head, unread);
     if (head == hostif->down_published)
         return EMU_NEVER;
     return shared->down_ps[emu_hostif_slot_at(head, hostif->down_shift)];

@@ -316,6 +316,46 @@ static void wait__is_not_ended_by_each_piece_of_a_long_message(void)
     CU_ASSERT_TRUE(run.process[1].at_ps[1] < LONG_PIECES / 16);
 }
 
+#define FORGED_WAITS 100u
+
+/*
+ * Node 1 fills its down ring with quiet segments, and says that it has read more than there are. It
+ * would take minutes to count these in each wait.
+ */
+static void *forge_main(void *argument)
+{
+    struct process *p = argument;
+    struct emu_hostif_shared *shared = p->fab->hostif.shared;
+
+    nic_sim_begin(p->fab);
+    fabemu_await_time(p->fab);
+    if (p->node == 1) {
+        memset(shared->down, 0, sizeof shared->down);
+        for (uint32_t i = 0; i < EMU_HOSTIF_SLOTS; i++) {
+            shared->down[i].seg.hdr.kind = EMU_UNICAST;
+            shared->down[i].seg.hdr.len = sizeof(uint64_t);
+        }
+        atomic_store(&shared->sim.quiet_ends, emu_hdr_words(&shared->down[0].seg.hdr).ends);
+        atomic_store(&shared->sim.quiet_word, 0);
+        atomic_store(&shared->sim.quiet_most, UINT32_MAX);
+        atomic_store(&shared->down_head, atomic_load(&shared->down_tail) + 1);
+    }
+    for (uint32_t i = 0; i < FORGED_WAITS; i++)
+        CU_ASSERT_TRUE(p->fab->sim.clock.sleep(p->fab, 1000000));
+    pthread_mutex_lock(&p->run->lock);
+    fabric_detach(p->run->fabric, p->node);
+    pthread_mutex_unlock(&p->run->lock);
+    return NULL;
+}
+
+static void fabric__is_not_stopped_by_forged_quiet_segments(void)
+{
+    static struct run run;
+
+    run_open(&run, "oq2004", 1);
+    run_all(&run, forge_main);
+}
+
 /* --- threads -------------------------------------------------------------------------- */
 
 #define READINGS 100u
@@ -425,6 +465,7 @@ int main(void)
         CASE(sleep__beyond_simulated_time_ends_with_it),
         CASE(sleep__is_outside_unless_the_daemon_owes_a_reply),
         CASE(wait__is_not_ended_by_each_piece_of_a_long_message),
+        CASE(fabric__is_not_stopped_by_forged_quiet_segments),
         CASE(time__does_not_go_back_for_any_thread),
         CASE(wait__keeps_the_time_that_another_thread_has_spent),
         {0},

@@ -40,6 +40,8 @@ static void print_address(const struct web *web)
     web_address(web, address);
     printf("page %s%s\n", address, web->recording_fd < 0 ? "" : "#recording");
     fflush(stdout);
+    if (isatty(STDERR_FILENO))
+        print_message("web: Ctrl-C ends the page");
 }
 
 /*

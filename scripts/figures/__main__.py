@@ -150,7 +150,8 @@ def run(options, figures, rows):
         if verdicts:
             print(tables.text(verdicts, origin), end="")
         if figures:
-            print(f"figures {', '.join(str(figure.number) for figure in figures)}: {options.out}")
+            names = ", ".join(str(figure.number) for figure in figures)
+            print(f"the data and plots of {names} are in the folder {options.out}")
     return 0 if tables.good(verdicts) and not results.failed else EXIT_FAILURE
 
 

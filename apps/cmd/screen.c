@@ -225,13 +225,14 @@ void screen_draw(struct screen_state *state, const struct telemetry_board *board
     char text[TELEMETRY_ROW_BYTES], settings[128];
 
     erase();
+    /* begin with the page's name, because a terminal of 80 columns may cut the line's end off */
+    int length = snprintf(text, sizeof text, "%s: %s%s  %s, %s, clock %s, up %.1f s", view->name,
+                          telemetry_page_name(board->page), state->paused ? "  PAUSED" : "",
+                          view->topo, view->profile, view->clock, telemetry_view_s(view));
     telemetry_view_settings(view, "  ", settings, sizeof settings);
-    /*
-     * begin with the page's name, because a terminal of 80 columns may cut the end of the line off
-     */
-    snprintf(text, sizeof text, "%s: %s%s  %s, %s, clock %s, up %.1f s%s", view->name,
-             telemetry_page_name(board->page), state->paused ? "  PAUSED" : "", view->topo,
-             view->profile, view->clock, telemetry_view_s(view), settings);
+    length += (int)strlen(settings);
+    if (length <= COLS && length < (int)sizeof text) /* otherwise only `fabemu status` shows them */
+        strcat(text, settings);
     line(0, A_BOLD, text);
     telemetry_board_sums(view, before, text, sizeof text);
     line(1, A_NORMAL, text);

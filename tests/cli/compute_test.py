@@ -58,6 +58,11 @@ class ComputeTest(FabemuCase):
             self.assertEqual(compute["unit_ps"], 1000 * scale)
             self.assertRegex(err, r"computing +cpu: [\d.]+ ms in all processes")
 
+    def test_computing_between_tests(self):
+        """After 10,000 polls in tests without computing, each would take up to 10 us."""
+        out = self.compute("--compute", "cpu:0.01", ranks=2, arguments=("--tests", "6000"))[0]
+        self.assertLess(float(re.search(r"tests took ([\d.]+) s", out)[1]), 0.01)
+
     def test_a_long_computation(self):
         """The library handles segments meanwhile, so peers do not give up, even after 30 s."""
         out = self.compute("--compute", "cpu:10000", arguments=("--iterations", "2"))[0]

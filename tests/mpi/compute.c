@@ -4,8 +4,9 @@
  * and --call-ns of fabemu run --clock virtual. Prints its simulated times, and the CPU time of its
  * loops.
  *
- *    mpirun -np 4 mpi_compute [--iterations N] [--loops N] [--tail barrier|exit]
+ *    mpirun -np 4 mpi_compute [--iterations N] [--loops N] [--tests N] [--tail barrier|exit]
  *
+ * --tests: after the iterations, rank 0 computes N times, each time before a call of MPI_Iprobe.
  * --tail: after the iterations, rank 1 sends a message to itself and all ranks make a barrier; or
  * rank 1 exits without MPI_Finalize.
  */
@@ -56,6 +57,19 @@ static void ring(struct test *test)
     MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
 }
 
+/* Nothing arrives. */
+static void tests(struct test *test, int count)
+{
+    double began = MPI_Wtime();
+    int arrived;
+
+    for (int i = 0; i < count; i++) {
+        compute(test);
+        MPI_Iprobe(MPI_ANY_SOURCE, 3, MPI_COMM_WORLD, &arrived, MPI_STATUS_IGNORE);
+    }
+    printf("tests took %.9f s\n", MPI_Wtime() - began);
+}
+
 static void tail(const struct test *test, const char *kind)
 {
     int rank = test->rank;
@@ -74,8 +88,10 @@ int main(int argc, char **argv)
 {
     struct test test = {.iterations = 20, .loops = 10000};
     const char *after = "";
+    int count = 0;
     const struct option_row rows[] = {{"iterations", "N", OPTION_INT, &test.iterations},
                                       {"loops", "N", OPTION_INT, &test.loops},
+                                      {"tests", "N", OPTION_INT, &count},
                                       {"tail", "barrier|exit", OPTION_TEXT, &after},
                                       {0}};
     double began, most, sum;
@@ -94,6 +110,8 @@ int main(int argc, char **argv)
     MPI_Barrier(MPI_COMM_WORLD);
     began = MPI_Wtime() - began;
     MPI_Reduce(&test.cpu_s, &most, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+    if (count && !test.rank)
+        tests(&test, count);
     tail(&test, after);
     if (!test.rank) {
         printf("compute: %d iterations took %.9f s\n", test.iterations, began);

@@ -130,7 +130,8 @@ struct nic_sim {
     struct nic_trace *trace; /* --goal; NULL: none. Lock: held */
     pthread_mutex_t turn;    /* one thread polls or waits at a time; taken before the lock */
     _Atomic uint32_t empty;  /* polls in a row that found nothing, without tests */
-    uint32_t tests;          /* the same for tests: fabemu_testing(). Thread: owner */
+    /* such polls in tests, since the program has last computed: fabemu_testing(). Thread: owner */
+    uint32_t tests;
     /* readings of the clock by other threads since the owner's last call, or any thread's poll */
     _Atomic uint32_t elsewhere;
     _Atomic uint64_t completed; /* number of completed requests; written with the lock */

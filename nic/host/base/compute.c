@@ -57,6 +57,7 @@ static void pass(struct fabemu *fab, uint64_t ns)
 
     if (!ns)
         return;
+    fab->sim.tests = 0;
     emu_count(&sim->computed_ps, ns * 1000);
     nic_spend(fab, alone_ns * 1000);
     if (ns > alone_ns)

@@ -121,6 +121,7 @@ struct daemon {
     struct telemetry_serve *telemetry; /* telemetry.c; NULL: nobody has subscribed to it yet */
     struct daemon_calls *calls;        /* calls.c; NULL: no process has recorded calls */
     struct daemon_goal *goal;          /* goal.c; NULL: no group has been recorded */
+    bool goal_lost;                    /* goal.c: there was no memory for a group */
     struct timeline_serve *timeline;   /* timeline.c; NULL: no timeline is recorded */
     uint64_t began_ps; /* start of the fabric, daemon_now_ps(); 0 on clock virtual */
     /* a file other than `events` and `snapshots` could not be written */

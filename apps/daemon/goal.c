@@ -15,7 +15,6 @@
 /* The groups that the fabric has created so far. */
 struct daemon_goal {
     size_t count, room;
-    bool lost; /* there was no memory for a group */
     struct goal_group {
         uint32_t id, members;
         uint32_t *node; /* in the order of the group's creation */
@@ -47,12 +46,10 @@ void daemon_goal_group(struct daemon *daemon, uint32_t id, const uint32_t *nodes
         return;
     if (!goal)
         goal = daemon->goal = calloc(1, sizeof *goal);
-    if (!goal)
-        return;
     node = malloc(count * sizeof node[0]);
-    if (!node || !grow(goal)) {
+    if (!goal || !node || !grow(goal)) {
         free(node);
-        goal->lost = true;
+        daemon->goal_lost = true;
         return;
     }
     memcpy(node, nodes, count * sizeof node[0]);
@@ -120,9 +117,11 @@ static uint64_t calls_left_out(const struct calls_part *part)
 }
 
 /* Check the groups. Their addresses repeat after many thousands of groups. */
-static bool groups_check(const struct daemon_goal *goal)
+static bool groups_check(const struct daemon *daemon)
 {
-    if (goal && goal->lost) {
+    const struct daemon_goal *goal = daemon->goal;
+
+    if (daemon->goal_lost) {
         print_message("--goal: out of memory, so a group is missing in the file");
         return false;
     }
@@ -159,7 +158,7 @@ bool daemon_goal_check(const struct daemon *daemon, const struct calls_part *par
         print_message("--goal: the file is not the whole program, because GOAL has no one-sided "
                       "accesses (%llu calls)",
                       (unsigned long long)left_out);
-    return !left_out && groups_check(daemon->goal);
+    return !left_out && groups_check(daemon);
 }
 
 void daemon_goal_free(struct daemon *daemon)

@@ -7,6 +7,7 @@
 #include "apps/base/amount.h"
 #include "apps/traffic/goal/player.h"
 #include "apps/traffic/internal.h"
+#include "nic/engine/engine.h"
 
 /*
  * A slice is the simulated time between two reads of the counters: the time so far divided by
@@ -23,11 +24,56 @@ static int stands_still(struct traffic_run *run, const struct goal_player *playe
     uint64_t left = player->goal->ops - goal_player_done(player);
     char text[TEXT_BYTES];
     uint32_t ranks = goal_player_stuck(player, text, sizeof text);
+    int err = goal_player_agree(player, !left, run->error, run->error_bytes);
 
+    if (err)
+        return err;
+    if (!left)
+        return traffic_run_wrong(run, -EPROTO, "the network does not become empty");
     return traffic_run_wrong(run, -EPROTO, "%llu of %u operation%s at %u rank%s cannot end: %s",
                              (unsigned long long)left, player->goal->ops,
                              plural_s(player->goal->ops), ranks, plural_s(ranks), text);
 }
+
+/* --- standstill --------------------------------------------------------------------- */
+
+/* Since when no operation has ended and no segment of a rank has moved. */
+struct quiet {
+    uint64_t since_ps, moved;
+};
+
+/*
+ * Return the time after which a segment of a rank must have moved, even if packets are sent again
+ * after the longest backoff. With faults, each packet may be lost as often as the profile allows.
+ */
+static uint64_t quiet_limit_ps(const struct traffic_run *run)
+{
+    const struct emu_profile *profile = &run->config->fabric.profile;
+    uint64_t once_ps = profile->reply_timeout_ps + (profile->retry_ps << ENGINE_DOUBLINGS);
+    uint64_t times = run->faults && profile->retry_limit > 2 ? profile->retry_limit : 2;
+
+    return once_ps < EMU_LAST_PS / times ? once_ps * times : EMU_LAST_PS;
+}
+
+/*
+ * Return whether no operation can end any more. In a network with acknowledgments, adapters repeat
+ * a barrier's conditional as long as a rank is missing, so the network is not idle then.
+ */
+static bool is_still(const struct traffic_run *run, const struct goal_player *player,
+                     struct quiet *quiet)
+{
+    bool moves = !emu_profile_acknowledged(player->profile) || traffic_faults_will_revert(run) ||
+                 goal_player_moved(player) != quiet->moved;
+
+    if (fabric_idle(run->fabric))
+        return !traffic_faults_will_revert(run);
+    if (!moves && run->now_ps - quiet->since_ps < quiet_limit_ps(run))
+        return false;
+    *quiet = (struct quiet){run->now_ps, goal_player_moved(player)};
+    return !moves && goal_player_rests(player);
+}
+
+/* --- the run ------------------------------------------------------------------------ */
 
 /* Advance by a slice, or to the next event if that is later. */
 static int advance(struct traffic_run *run, const struct goal_player *player)
@@ -50,13 +96,14 @@ static int advance(struct traffic_run *run, const struct goal_player *player)
 static int run_operations(struct traffic_run *run, struct goal_player *player)
 {
     uint64_t all = player->goal->ops, done;
+    struct quiet quiet = {0, 0};
     char text[TEXT_BYTES];
     int err = 0;
 
     traffic_run_begin(run);
     goal_player_begin(player);
     while (!err && ((done = goal_player_done(player)) < all || !fabric_idle(run->fabric))) {
-        if (fabric_idle(run->fabric) && !traffic_faults_will_revert(run))
+        if (is_still(run, player, &quiet))
             return stands_still(run, player);
         err = advance(run, player);
         if (!err)
@@ -64,7 +111,7 @@ static int run_operations(struct traffic_run *run, struct goal_player *player)
     }
     if (!err && goal_player_stuck(player, text, sizeof text))
         err = traffic_run_wrong(run, -EPROTO, "messages were not received: %s", text);
-    return err;
+    return err ? err : goal_player_agree(player, true, run->error, run->error_bytes);
 }
 
 /* --- results ------------------------------------------------------------------------ */

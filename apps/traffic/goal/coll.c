@@ -393,7 +393,14 @@ void goal_coll_start(struct goal_node *node, uint32_t at, uint64_t now_ps)
     struct goal_coll *coll = &player->coll[op->coll];
     uint64_t end;
 
-    *coll = (struct goal_coll){.first = stream->posted, .op = at, .segments = segments_of(op)};
+    *coll = (struct goal_coll){.first = stream->posted,
+                               .op = at,
+                               .segments = segments_of(op),
+                               .after = GOAL_NONE};
+    if (stream->first == GOAL_NONE)
+        stream->first = at;
+    else
+        player->coll[goal_node_op(node, stream->latest)->coll].after = at;
     stream->posted += coll->segments;
     stream->latest = at;
     append(node, stream, at);

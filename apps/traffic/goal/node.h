@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* node.h - a node that plays a rank. Only player.c, ops.c, message.c and wire.c include it. */
+/* node.h - a node that plays a rank. Only the files of the player include it. */
 #ifndef APPS_TRAFFIC_GOAL_NODE_H
 #define APPS_TRAFFIC_GOAL_NODE_H
 
@@ -89,6 +89,16 @@ static inline uint32_t goal_item_message(const struct goal_node *node, uint32_t 
 {
     return goal_item_receives(node, id) ? id - node->player->goal->messages : id;
 }
+
+/* --- player.c: errors ------------------------------------------------------------------ */
+
+#define GOAL_TEXT_BYTES 96u
+
+/**
+ * goal_op_text - describe an operation, for example "recv of 8 bytes from 2 tag 5". @text: a buffer
+ * for the description. Returns @text.
+ */
+const char *goal_op_text(const struct goal_op *op, char text[static GOAL_TEXT_BYTES]);
 
 /* --- ops.c: operations, dependencies, cpus --------------------------------------------- */
 

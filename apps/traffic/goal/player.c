@@ -123,7 +123,8 @@ static int streams_init(struct goal_player *player)
                                                                : EMU_WINDOW,
                                                  .ops = {GOAL_NONE, GOAL_NONE},
                                                  .sending = GOAL_NONE,
-                                                 .latest = GOAL_NONE};
+                                                 .latest = GOAL_NONE,
+                                                 .first = GOAL_NONE};
     for (uint32_t i = 0; i < goal->ops; i++) {
         const struct goal_op *op = &goal->op[i];
         struct goal_stream *stream = op->kind == GOAL_COLL ? &player->stream[op->member] : NULL;
@@ -235,6 +236,23 @@ uint64_t goal_player_done(const struct goal_player *player)
     return done;
 }
 
+uint64_t goal_player_moved(const struct goal_player *player)
+{
+    uint64_t segments = 0;
+
+    for (uint32_t w = 0; w < player->workers; w++)
+        segments += player->worker[w] ? player->worker[w]->segments : 0;
+    return segments + goal_player_done(player);
+}
+
+bool goal_player_rests(const struct goal_player *player)
+{
+    for (uint32_t r = 0; r < player->goal->ranks; r++)
+        if (player->node[r]->base.dev.next_ps != EMU_NEVER)
+            return false;
+    return true;
+}
+
 struct goal_times goal_player_times(const struct goal_player *player, uint32_t rank)
 {
     const struct goal_node *node = player->node[rank];
@@ -257,40 +275,34 @@ void goal_player_totals(const struct goal_player *player, uint64_t *digest, uint
 
 /* --- errors ------------------------------------------------------------------------- */
 
-#define OP_BYTES 96u
-
 /* Describe a collective, for example "allreduce of 8 bytes". */
-static const char *coll_text(const struct goal_op *op, char text[static OP_BYTES])
+static const char *coll_text(const struct goal_op *op, char text[static GOAL_TEXT_BYTES])
 {
     const char *name = emu_kind_traits(op->coll_kind)->collective;
 
     if (op->coll_kind == EMU_BARRIER)
-        snprintf(text, OP_BYTES, "%s", name);
+        snprintf(text, GOAL_TEXT_BYTES, "%s", name);
     else
-        snprintf(text, OP_BYTES, "%s of %llu byte%s", name, (unsigned long long)op->amount,
+        snprintf(text, GOAL_TEXT_BYTES, "%s of %llu byte%s", name, (unsigned long long)op->amount,
                  plural_s(op->amount));
     return text;
 }
 
-/*
- * Describe an operation, for example "recv of 8 bytes from 2 tag 5". @text: a buffer for the
- * description.
- */
-static const char *op_text(const struct goal_op *op, char text[static OP_BYTES])
+const char *goal_op_text(const struct goal_op *op, char text[static GOAL_TEXT_BYTES])
 {
     char peer[16] = "any", tag[16] = "any";
 
     if (op->kind == GOAL_COLL)
         return coll_text(op, text);
     if (op->kind == GOAL_CALC) {
-        snprintf(text, OP_BYTES, "calc %llu", (unsigned long long)op->amount);
+        snprintf(text, GOAL_TEXT_BYTES, "calc %llu", (unsigned long long)op->amount);
         return text;
     }
     if (op->peer != GOAL_ANY)
         snprintf(peer, sizeof peer, "%u", op->peer);
     if (op->tag != GOAL_ANY)
         snprintf(tag, sizeof tag, "%u", op->tag);
-    snprintf(text, OP_BYTES, "%s of %llu byte%s %s %s tag %s",
+    snprintf(text, GOAL_TEXT_BYTES, "%s of %llu byte%s %s %s tag %s",
              op->kind == GOAL_SEND ? "send" : "recv", (unsigned long long)op->amount,
              plural_s(op->amount), op->kind == GOAL_SEND ? "to" : "from", peer, tag);
     return text;
@@ -303,7 +315,7 @@ int goal_player_check(const struct goal_player *player, char *error, size_t erro
         [GOAL_TOO_LATE] = "would end after more than 53 days, the limit of simulated time",
         [GOAL_DIFFERS] = "is not what another rank of its group does at the same time",
         [GOAL_NO_BUFFER] = "has found no free buffer for a payload"};
-    char text[OP_BYTES];
+    char text[GOAL_TEXT_BYTES];
     uint32_t r = 0, w = 0;
 
     while (w < player->workers && !(player->worker[w] && player->worker[w]->fault))
@@ -317,7 +329,7 @@ int goal_player_check(const struct goal_player *player, char *error, size_t erro
     const struct goal_node *node = player->node[r];
     const struct goal_op *op = goal_node_op(node, node->fault_op);
 
-    return fail(-EINVAL, error, error_bytes, "rank %u: %s (line %u) %s", r, op_text(op, text),
+    return fail(-EINVAL, error, error_bytes, "rank %u: %s (line %u) %s", r, goal_op_text(op, text),
                 op->line, why[node->fault]);
 }
 
@@ -342,7 +354,7 @@ static uint32_t stuck_op(const struct goal_node *node)
 static int stuck_text(const struct goal_node *node, char *text, size_t bytes)
 {
     uint32_t op = stuck_op(node);
-    char what[OP_BYTES];
+    char what[GOAL_TEXT_BYTES];
     const char *how = "never matched";
 
     if (node->player->state[op].waits < GOAL_STARTED)
@@ -352,7 +364,7 @@ static int stuck_text(const struct goal_node *node, char *text, size_t bytes)
     else if (goal_node_op(node, op)->kind == GOAL_RECV && op != node->posted.head)
         how = "matched a message that never arrived";
     return snprintf(text, bytes, "rank %u: %s %s (line %u)", node->node,
-                    op_text(goal_node_op(node, op), what), how, goal_node_op(node, op)->line);
+                    goal_op_text(goal_node_op(node, op), what), how, goal_node_op(node, op)->line);
 }
 
 /* Describe a message that no receive of @node has matched. */
@@ -360,10 +372,10 @@ static int unmatched_text(const struct goal_node *node, char *text, size_t bytes
 {
     const struct goal *goal = node->player->goal;
     const struct goal_message *message = &goal->message[node->unmatched.head - goal->messages];
-    char what[OP_BYTES];
+    char what[GOAL_TEXT_BYTES];
 
     return snprintf(text, bytes, "rank %u: %s never received (line %u)", message->from,
-                    op_text(&goal->op[message->op], what), goal->op[message->op].line);
+                    goal_op_text(&goal->op[message->op], what), goal->op[message->op].line);
 }
 
 uint32_t goal_player_stuck(const struct goal_player *player, char *text, size_t bytes)

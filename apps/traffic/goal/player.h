@@ -52,6 +52,7 @@ struct goal_coll {
     uint32_t segments; /* number of its segments */
     uint32_t sent;     /* segments that may leave, or have left */
     uint32_t done;     /* segments that are complete */
+    uint32_t after;    /* operation of the group that this rank started next; GOAL_NONE: none */
 };
 
 /* A segment of a group that arrived before its operation started. */
@@ -73,6 +74,7 @@ struct goal_stream {
     struct goal_list ops; /* pending operations, in the order of their starts */
     uint32_t sending;     /* the first one that has segments to send; GOAL_NONE: none has */
     uint32_t latest;      /* the latest operation that has started, or the first one */
+    uint32_t first;       /* the operation that started first; GOAL_NONE: none has started */
     /* by number modulo window; NULL: no segment can arrive early */
     struct goal_early *early;
 };
@@ -124,6 +126,7 @@ struct goal_worker {
     struct traffic_stats latency; /* from the start of a send until its message is in memory */
     uint64_t done;                /* complete operations */
     uint64_t messages, bytes;     /* number and size of the messages that were received */
+    uint64_t segments;            /* segments sent and received */
     bool fault;                   /* an operation of a node has failed, see goal_player_check() */
 };
 
@@ -173,6 +176,20 @@ void goal_player_begin(struct goal_player *player);
 
 /** goal_player_done - return the number of complete operations. */
 uint64_t goal_player_done(const struct goal_player *player);
+
+/** goal_player_moved - return a number that changes when an operation ends or a segment moves. */
+uint64_t goal_player_moved(const struct goal_player *player);
+
+/** goal_player_rests - return whether no rank does anything until another segment arrives. */
+bool goal_player_rests(const struct goal_player *player);
+
+/**
+ * goal_player_agree - check that the ranks of each group have started the same collectives in the
+ * same order. @complete: all operations are complete, so also check that their numbers are equal.
+ * Errors: -EINVAL, with a line in @error.
+ */
+int goal_player_agree(const struct goal_player *player, bool complete, char *error,
+                      size_t error_bytes);
 
 /** goal_player_check - check for errors of operations. Errors: -EINVAL, with a line in @error. */
 int goal_player_check(const struct goal_player *player, char *error, size_t error_bytes);

@@ -133,6 +133,7 @@ static bool put_segment(struct goal_node *node, uint32_t id, uint64_t depart_ps)
     else if (!goal_coll_segment(node, id, &entry))
         return false;
     node->in_groups += in_group;
+    node->worker->segments++;
     emu_tx_depart(&node->base.tx, &entry, depart_ps);
     return true;
 }
@@ -188,6 +189,7 @@ void goal_wire_deliver(void *context, const struct emu_entry *entry)
 {
     struct goal_node *node = context;
 
+    node->worker->segments++;
     if (emu_hdr_kind(&entry->hdr) == EMU_UNICAST)
         message_deliver(node, entry);
     else

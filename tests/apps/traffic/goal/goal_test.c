@@ -213,16 +213,21 @@ static void ends(const char *text, uint64_t last_ps, uint64_t first_ps)
         printf("%s\n", text);
 }
 
-/* Check that @text ends with -EPROTO or -EINVAL, and @why in the error. */
-static void fails(const char *text, int want, const char *why)
+/* Check that @text ends in network @topo with -EPROTO or -EINVAL, and @why in the error. */
+static void fails_in(const char *topo, const char *text, int want, const char *why)
 {
     struct traffic_result result;
     char error[640] = "";
 
-    CU_ASSERT_EQUAL(play(&result, "kary:4,1", text, 1, error), want);
+    CU_ASSERT_EQUAL(play(&result, topo, text, 1, error), want);
     CU_ASSERT(strstr(error, why) != NULL);
     if (!strstr(error, why))
         printf("%s\n", error);
+}
+
+static void fails(const char *text, int want, const char *why)
+{
+    fails_in("kary:4,1", text, want, why);
 }
 
 static void goal_player__cpus_run_ready_operations_in_order(void)
@@ -492,6 +497,79 @@ static void goal_player__names_collectives_that_cannot_end(void)
           -EINVAL, "rank 1: barrier (line 7) is not what another rank of its group does");
 }
 
+#define FOUR "num_ranks 4\ngroup 1 ranks 0-3\nrank 0 {\n"
+
+/* With acknowledgments, the network repeats a barrier's conditional and is never idle. */
+static void goal_player__a_barrier_that_a_rank_never_starts_is_an_error(void)
+{
+    struct traffic_result result;
+    char error[640] = "";
+
+    for (uint32_t t = 0; t < 2; t++) {
+        fails_in(topos[t],
+                 FOUR "coll barrier group 1\n}\nrank 1 {\ncoll barrier group 1\n}\n"
+                      "rank 2 {\ncoll barrier group 1\n}\nrank 3 {\ncalc 5\n}",
+                 -EPROTO, "3 of 4 operations at 3 ranks cannot end: rank 0: barrier waits for");
+        fails_in(topos[t],
+                 FOUR "coll barrier group 1\n}\nrank 1 {\ncoll barrier group 1\n}\n"
+                      "rank 2 {\ncoll barrier group 1\n}\nrank 3 {\n"
+                      "coll allreduce 8b SUM F64 group 1\n}",
+                 -EINVAL, "rank 3: allreduce of 8 bytes (line 13) is not what rank 0 of its group");
+        /* a rank that computes for long is not missing */
+        CU_ASSERT(play(&result, topos[t],
+                       FOUR "coll barrier group 1\n}\nrank 1 {\ncoll barrier group 1\n}\n"
+                            "rank 2 {\ncoll barrier group 1\n}\nrank 3 {\na: calc 200000000\n"
+                            "b: coll barrier group 1\nb requires a\n}",
+                       1, error) == 0);
+    }
+}
+
+/* The root of a broadcast and the other ranks of a reduce do not wait for the rest of the group. */
+static void goal_player__a_collective_that_no_rank_answers_is_an_error(void)
+{
+    static const char two[] = "num_ranks 2\ngroup 1 ranks 0 1\nrank 0 {\n";
+    static const struct {
+        const char *ranks, *why;
+    } cases[] = {
+        {"coll broadcast 800b root 0 group 1\n}\nrank 1 {\ncalc 5\n}",
+         "rank 0: broadcast of 800 bytes (line 4) has no counterpart at rank 1 of its group"},
+        {"calc 5\n}\nrank 1 {\ncoll reduce 8b SUM F64 root 0 group 1\n}",
+         "rank 1: reduce of 8 bytes (line 7) has no counterpart at rank 0 of its group"},
+        {"coll broadcast 8b root 0 group 1\ncoll broadcast 16b root 0 group 1\n}\nrank 1 {\n"
+         "coll broadcast 8b root 0 group 1\n}",
+         "rank 0: broadcast of 16 bytes (line 5) has no counterpart at rank 1 of its group"},
+    };
+    char text[300];
+
+    for (uint32_t t = 0; t < 2; t++) {
+        for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+            snprintf(text, sizeof text, "%s%s", two, cases[i].ranks);
+            fails_in(topos[t], text, -EINVAL, cases[i].why);
+        }
+        fails_in(topos[t],
+                 FOUR "coll reduce 8b SUM F64 root 0 group 1\n}\nrank 1 {\n"
+                      "coll reduce 8b SUM F64 root 0 group 1\n}\nrank 2 {\n"
+                      "coll reduce 8b SUM F64 root 3 group 1\n}\nrank 3 {\n"
+                      "coll reduce 8b SUM F64 root 0 group 1\n}",
+                 -EINVAL, "rank 2: reduce of 8 bytes (line 10) is not what rank 0 of its group");
+    }
+}
+
+/* The order of starts counts, which may differ from the order of the file. */
+static void goal_player__compares_collectives_in_the_order_of_their_starts(void)
+{
+    struct traffic_result result;
+    char error[640] = "";
+
+    for (uint32_t t = 0; t < 2; t++)
+        CU_ASSERT(play(&result, topos[t],
+                       "num_ranks 2\ngroup 1 ranks 1 0\nrank 0 {\n"
+                       "coll broadcast 8b root 0 group 1\ncoll reduce 8b SUM F64 root 1 group 1\n"
+                       "}\nrank 1 {\na: coll reduce 8b SUM F64 root 1 group 1\n"
+                       "b: coll broadcast 8b root 0 group 1\na irequires b\n}",
+                       1, error) == 0);
+}
+
 /* --- numbers of the adapter library --------------------------------------------------- */
 
 static void goal_wire__has_the_librarys_headers(void)
@@ -537,6 +615,9 @@ int main(void)
         CASE(goal_player__random_programs_complete_alike_with_any_workers),
         CASE(goal_player__random_collectives_complete_alike_with_any_workers),
         CASE(goal_player__names_collectives_that_cannot_end),
+        CASE(goal_player__a_barrier_that_a_rank_never_starts_is_an_error),
+        CASE(goal_player__a_collective_that_no_rank_answers_is_an_error),
+        CASE(goal_player__compares_collectives_in_the_order_of_their_starts),
         CASE(goal_wire__has_the_librarys_headers),
         CASE(goal_wire_len__adds_up),
         {NULL, NULL},

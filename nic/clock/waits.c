@@ -236,11 +236,18 @@ PUBLIC int pthread_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *mutex, 
     return until_end(function(cond, mutex, host, &deadline), id, when);
 }
 
-/* The clock of a condition variable is not known here. */
+/* Return the clock of @cond, as pthread_condattr_setclock() has set it: a bit in the C library. */
+static clockid_t clock_of_cond(pthread_cond_t *cond)
+{
+    unsigned flags = __atomic_load_n(&cond->__data.__wrefs, __ATOMIC_RELAXED);
+
+    return flags & 2u ? CLOCK_MONOTONIC : CLOCK_REALTIME;
+}
+
 PUBLIC int pthread_cond_timedwait(pthread_cond_t *restrict cond, pthread_mutex_t *restrict mutex,
                                   const struct timespec *restrict when)
 {
-    return pthread_cond_clockwait(cond, mutex, clock_of(when), when);
+    return pthread_cond_clockwait(cond, mutex, clock_of_cond(cond), when);
 }
 
 PUBLIC int cnd_timedwait(cnd_t *restrict cond, mtx_t *restrict mutex,

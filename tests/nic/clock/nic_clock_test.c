@@ -19,6 +19,7 @@ fabemu_clock_follow_fn fabemu_clock_follow;
 
 static struct {
     time_t s;           /* the simulated time */
+    clockid_t read;     /* the clock that was read last */
     uint64_t slept_ns;  /* duration of the last sleep */
     bool refuses;       /* threads must sleep by the host's clock */
     int sleeps, timers; /* how often the program has slept and set a timer by the host's clock */
@@ -26,7 +27,8 @@ static struct {
 
 static bool reads(void *ctx, clockid_t id, struct timespec *ret)
 {
-    (void)ctx, (void)id;
+    (void)ctx;
+    simulated.read = id;
     *ret = (struct timespec){.tv_sec = simulated.s};
     return true;
 }
@@ -240,6 +242,41 @@ static void wait__until_a_time_far_away_ends_by_the_event(void)
     fabemu_clock_follow(NULL);
 }
 
+/* Wait for a condition variable with clock @id until 1 us after the present simulated time. */
+static int wait_for_cond(clockid_t id)
+{
+    const struct timespec when = {.tv_sec = simulated.s, .tv_nsec = 1000};
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    pthread_condattr_t attr;
+    pthread_cond_t cond;
+    int err;
+
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, id);
+    pthread_cond_init(&cond, &attr);
+    pthread_mutex_lock(&mutex);
+    err = pthread_cond_timedwait(&cond, &mutex, &when);
+    pthread_mutex_unlock(&mutex);
+    pthread_cond_destroy(&cond);
+    pthread_condattr_destroy(&attr);
+    return err;
+}
+
+static void wait__for_a_condition_uses_its_clock(void)
+{
+    static const clockid_t ids[] = {CLOCK_REALTIME, CLOCK_MONOTONIC};
+    static const time_t times[] = {10, 2000000000};
+
+    fabemu_clock_follow(&simulated_clock);
+    for (size_t i = 0; i < 4; i++) {
+        simulated.s = times[i / 2];
+        simulated.read = -1;
+        CU_ASSERT_EQUAL(wait_for_cond(ids[i % 2]), ETIMEDOUT);
+        CU_ASSERT_EQUAL(simulated.read, ids[i % 2]);
+    }
+    fabemu_clock_follow(NULL);
+}
+
 int main(void)
 {
     static const struct test_case cases[] = {
@@ -252,6 +289,7 @@ int main(void)
         CASE(timer__from_before_is_noted),
         CASE(wait__for_nothing_is_a_sleep),
         CASE(wait__until_a_time_far_away_ends_by_the_event),
+        CASE(wait__for_a_condition_uses_its_clock),
         {0},
     };
 

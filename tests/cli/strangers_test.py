@@ -16,7 +16,8 @@ from cli_helpers import FabemuCase, main
 ENDS = None  # the program ends before its checks
 FAILED = 17  # status of a rank whose peer has ended (MPI_ERR_INTERN), if mpirun sees it first
 
-# The expected exit status, or a set of them; how the program measures the host's time; a text in the output.
+# The expected exit status, or a set of them; how the program measures the host's time; a text in
+# the output.
 PROGRAMS = {
     "spin": (0, [], ""),
     "threads": (0, [], ""),

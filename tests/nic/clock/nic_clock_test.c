@@ -214,6 +214,34 @@ static void wait__for_nothing_is_a_sleep(void)
     fabemu_clock_follow(NULL);
 }
 
+/* As on Linux, select() sets the time limit to the remaining time. */
+static void wait__by_select_returns_the_remaining_time(void)
+{
+    struct timeval left = {.tv_usec = 5000};
+    fd_set none, in;
+    int ends[2];
+
+    FD_ZERO(&none);
+    CU_ASSERT_EQUAL(select(0, &none, NULL, NULL, &left), 0);
+    CU_ASSERT(left.tv_sec == 0 && left.tv_usec == 0);
+    simulated.s = 10;
+    fabemu_clock_follow(&simulated_clock);
+    left.tv_sec = 7;
+    CU_ASSERT_EQUAL(select(0, NULL, NULL, NULL, &left), 0);
+    CU_ASSERT_EQUAL(simulated.slept_ns, 7000000000);
+    CU_ASSERT(left.tv_sec == 0 && left.tv_usec == 0);
+    CU_ASSERT_EQUAL_FATAL(pipe(ends), 0);
+    CU_ASSERT_EQUAL(write(ends[1], "", 1), 1);
+    FD_ZERO(&in);
+    FD_SET(ends[0], &in);
+    left = (struct timeval){.tv_sec = 7, .tv_usec = 3};
+    CU_ASSERT_EQUAL(select(ends[0] + 1, &in, NULL, NULL, &left), 1);
+    CU_ASSERT(left.tv_sec == 7 && left.tv_usec == 3); /* no simulated time has passed */
+    close(ends[0]);
+    close(ends[1]);
+    fabemu_clock_follow(NULL);
+}
+
 /* Post the semaphore after a while of the host's time. */
 static void *post_later(void *sem)
 {
@@ -288,6 +316,7 @@ int main(void)
         CASE(timer__measures_the_hosts_time),
         CASE(timer__from_before_is_noted),
         CASE(wait__for_nothing_is_a_sleep),
+        CASE(wait__by_select_returns_the_remaining_time),
         CASE(wait__until_a_time_far_away_ends_by_the_event),
         CASE(wait__for_a_condition_uses_its_clock),
         {0},

@@ -155,7 +155,7 @@ static int host_sleep(clockid_t id, int flags, const struct timespec *when, stru
         fabemu_clock_original(&cache, "clock_nanosleep");
     struct timespec deadline = *when;
 
-    if (is_wall_time(id))
+    if (is_wall_time(id) && is_duration(when)) /* otherwise the function fails at once */
         note_host_sleep();
     if (flags & TIMER_ABSTIME)
         host_time(id, when, id, &deadline);

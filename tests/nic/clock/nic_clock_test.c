@@ -113,12 +113,14 @@ static void sleep__with_a_wrong_duration_fails(void)
 {
     static const struct timespec wrong[] = {{-1, 0}, {0, -1}, {0, 1000000000}};
 
+    simulated.sleeps = 0;
     fabemu_clock_follow(&simulated_clock);
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         errno = 0;
         CU_ASSERT_EQUAL(nanosleep(&wrong[i], NULL), -1);
         CU_ASSERT_EQUAL(errno, EINVAL);
     }
+    CU_ASSERT_EQUAL(simulated.sleeps, 0);
     fabemu_clock_follow(NULL);
 }
 

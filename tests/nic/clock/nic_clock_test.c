@@ -168,6 +168,13 @@ static void clocks__of_system_calls_and_C11_are_simulated(void)
                     -1);
     CU_ASSERT_EQUAL(errno, EINVAL);
     CU_ASSERT_EQUAL(syscall(SYS_getpid), getpid());
+#ifdef SYS_time
+    CU_ASSERT_EQUAL(syscall(SYS_time, NULL), 10);
+    CU_ASSERT_EQUAL(syscall(SYS_poll, NULL, 0, 5), 0);
+    CU_ASSERT_EQUAL(simulated.slept_ns, 5000000);
+    CU_ASSERT_EQUAL(syscall(SYS_select, 0, NULL, NULL, NULL, &(struct timeval){.tv_sec = 7}), 0);
+    CU_ASSERT_EQUAL(simulated.slept_ns, 7000000000);
+#endif
     fabemu_clock_follow(NULL);
 }
 
@@ -247,9 +254,9 @@ static void wait__by_select_returns_the_remaining_time(void)
 /* Post the semaphore after a while of the host's time. */
 static void *post_later(void *sem)
 {
-    struct timeval while_of_host = {.tv_usec = 20000};
+    struct timespec while_of_host = {.tv_nsec = 20000000};
 
-    syscall(SYS_select, 0, NULL, NULL, NULL, &while_of_host);
+    syscall(SYS_ppoll, NULL, 0, &while_of_host, NULL);
     sem_post(sem);
     return NULL;
 }

@@ -184,9 +184,12 @@ uint64_t fabric_outside_ns(const struct fabric *fabric, uint32_t node)
 
 uint32_t fabric_host_time(const struct fabric *fabric, uint32_t node)
 {
+    const uint32_t known = EMU_HOST_TIME_TIMERS | EMU_HOST_TIME_THREADS | EMU_HOST_TIME_CLOCKS;
     const struct emu_hostif *hostif = fabric->hostif[node];
 
-    return hostif ? atomic_load_explicit(&hostif->shared->sim.host_time, memory_order_relaxed) : 0;
+    if (!hostif)
+        return 0;
+    return atomic_load_explicit(&hostif->shared->sim.host_time, memory_order_relaxed) & known;
 }
 
 uint64_t fabric_process_ps(const struct fabric *fabric)

@@ -127,7 +127,8 @@ uint64_t fabric_outside_ns(const struct fabric *fabric, uint32_t node);
 
 /**
  * fabric_host_time - clock virtual: return how the process at @node measures the host's time, as
- * bits of enum emu_host_time. 0: it does not, or the node has no process. Thread: manager.
+ * bits of enum emu_host_time; other bits are ignored. 0: it does not, or the node has no process.
+ * Thread: manager.
  */
 uint32_t fabric_host_time(const struct fabric *fabric, uint32_t node);
 

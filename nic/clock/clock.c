@@ -7,10 +7,12 @@
 #include "nic/clock/simulated.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <sys/select.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/times.h>
@@ -155,7 +157,7 @@ static int host_sleep(clockid_t id, int flags, const struct timespec *when, stru
         fabemu_clock_original(&cache, "clock_nanosleep");
     struct timespec deadline = *when;
 
-    if (is_wall_time(id))
+    if (is_wall_time(id) && is_duration(when)) /* otherwise the function fails at once */
         note_host_sleep();
     if (flags & TIMER_ABSTIME)
         host_time(id, when, id, &deadline);
@@ -217,7 +219,10 @@ static long of_error(int err)
     return -1;
 }
 
-/* Programs may read the clock or sleep by a system call. Every argument fits into a long. */
+/*
+ * Programs may read the clock or sleep by a system call. Every argument fits into a long. The
+ * manual lists the calls that are replaced.
+ */
 PUBLIC long syscall(long number, ...)
 {
     static _Atomic(void *) cache;
@@ -230,6 +235,15 @@ PUBLIC long syscall(long number, ...)
         a[i] = va_arg(args, long);
     va_end(args);
     switch (number) {
+#ifdef SYS_time /* some machines have none of these three */
+    case SYS_time:
+        return time((time_t *)a[0]);
+    case SYS_select:
+        return select((int)a[0], (fd_set *)a[1], (fd_set *)a[2], (fd_set *)a[3],
+                      (struct timeval *)a[4]);
+    case SYS_poll:
+        return poll((struct pollfd *)a[0], (unsigned)a[1], (int)a[2]);
+#endif
     case SYS_clock_gettime:
         return clock_gettime((clockid_t)a[0], (struct timespec *)a[1]);
     case SYS_gettimeofday:

@@ -49,13 +49,4 @@ void note_host_timer(void);
  */
 bool host_time(clockid_t id, const struct timespec *when, clockid_t host, struct timespec *ret);
 
-/**
- * clock_of - return the clock to which @when belongs, if that is not known otherwise. Only
- * CLOCK_REALTIME has such late times, because CLOCK_MONOTONIC begins when the host starts.
- */
-static inline clockid_t clock_of(const struct timespec *when)
-{
-    return when->tv_sec > 1000000000 ? CLOCK_REALTIME : CLOCK_MONOTONIC;
-}
-
 #endif

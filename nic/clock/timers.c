@@ -12,6 +12,16 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+/*
+ * Return the clock of a timer that expires at @when. Only CLOCK_REALTIME has such late times,
+ * because CLOCK_MONOTONIC begins when the host starts. A timer of CLOCK_MONOTONIC with such a time
+ * expires decades later, with either result.
+ */
+static clockid_t clock_of(const struct timespec *when)
+{
+    return when->tv_sec > 1000000000 ? CLOCK_REALTIME : CLOCK_MONOTONIC;
+}
+
 /* Return the setting to pass to the C library instead of @set; *@host: space for it. */
 static const struct itimerspec *host_setting(bool absolute, const struct itimerspec *set,
                                              struct itimerspec *host)

@@ -134,17 +134,44 @@ PUBLIC int pselect(int count, fd_set *restrict in, fd_set *restrict out, fd_set 
     return limited_end(&limited, function(count, in, out, except, timeout, mask));
 }
 
-/* Unlike that of Linux, this function leaves the remaining time unchanged, as POSIX permits. */
+/* In simulated time, replace the remaining time in *@left, which the C library has measured. */
+static void remaining(const struct limited *limited, struct timeval *left)
+{
+    int err = errno; /* of a wait that a signal has ended */
+    struct timespec now;
+    uint64_t ns;
+
+    if (limited->simulated && simulated_time(CLOCK_MONOTONIC, &now)) {
+        ns = ns_of(&limited->end) > ns_of(&now) ? ns_of(&limited->end) - ns_of(&now) : 0;
+        now = timespec_of(ns);
+        *left = (struct timeval){now.tv_sec, now.tv_nsec / 1000};
+    }
+    errno = err;
+}
+
+/* Like that of Linux, this function sets *@timeout to the remaining time. */
 PUBLIC int select(int count, fd_set *restrict in, fd_set *restrict out, fd_set *restrict except,
                   struct timeval *restrict timeout)
 {
+    static _Atomic(void *) cache;
+    int (*function)(int, fd_set *, fd_set *, fd_set *, struct timeval *) =
+        fabemu_clock_original(&cache, "select");
+    struct limited limited;
     struct timespec limit;
+    int ready;
 
     if (!timeout)
-        return pselect(count, in, out, except, NULL, NULL);
+        return function(count, in, out, except, NULL);
     limit = (struct timespec){timeout->tv_sec + timeout->tv_usec / 1000000,
                               timeout->tv_usec % 1000000 * 1000};
-    return pselect(count, in, out, except, &limit, NULL);
+    if (!in && !out && !except && only_sleeps(&limit)) {
+        *timeout = (struct timeval){0};
+        return 0;
+    }
+    limited = limited_begin(&limit);
+    ready = limited_end(&limited, function(count, in, out, except, timeout));
+    remaining(&limited, timeout);
+    return ready;
 }
 
 PUBLIC int epoll_pwait2(int epoll, struct epoll_event *events, int most,
@@ -236,11 +263,18 @@ PUBLIC int pthread_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *mutex, 
     return until_end(function(cond, mutex, host, &deadline), id, when);
 }
 
-/* The clock of a condition variable is not known here. */
+/* Return the clock of @cond, as pthread_condattr_setclock() has set it: a bit in the C library. */
+static clockid_t clock_of_cond(pthread_cond_t *cond)
+{
+    unsigned flags = __atomic_load_n(&cond->__data.__wrefs, __ATOMIC_RELAXED);
+
+    return flags & 2u ? CLOCK_MONOTONIC : CLOCK_REALTIME;
+}
+
 PUBLIC int pthread_cond_timedwait(pthread_cond_t *restrict cond, pthread_mutex_t *restrict mutex,
                                   const struct timespec *restrict when)
 {
-    return pthread_cond_clockwait(cond, mutex, clock_of(when), when);
+    return pthread_cond_clockwait(cond, mutex, clock_of_cond(cond), when);
 }
 
 PUBLIC int cnd_timedwait(cnd_t *restrict cond, mtx_t *restrict mutex,

@@ -19,6 +19,7 @@ fabemu_clock_follow_fn fabemu_clock_follow;
 
 static struct {
     time_t s;           /* the simulated time */
+    clockid_t read;     /* the clock that was read last */
     uint64_t slept_ns;  /* duration of the last sleep */
     bool refuses;       /* threads must sleep by the host's clock */
     int sleeps, timers; /* how often the program has slept and set a timer by the host's clock */
@@ -26,7 +27,8 @@ static struct {
 
 static bool reads(void *ctx, clockid_t id, struct timespec *ret)
 {
-    (void)ctx, (void)id;
+    (void)ctx;
+    simulated.read = id;
     *ret = (struct timespec){.tv_sec = simulated.s};
     return true;
 }
@@ -111,12 +113,14 @@ static void sleep__with_a_wrong_duration_fails(void)
 {
     static const struct timespec wrong[] = {{-1, 0}, {0, -1}, {0, 1000000000}};
 
+    simulated.sleeps = 0;
     fabemu_clock_follow(&simulated_clock);
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         errno = 0;
         CU_ASSERT_EQUAL(nanosleep(&wrong[i], NULL), -1);
         CU_ASSERT_EQUAL(errno, EINVAL);
     }
+    CU_ASSERT_EQUAL(simulated.sleeps, 0);
     fabemu_clock_follow(NULL);
 }
 
@@ -164,6 +168,13 @@ static void clocks__of_system_calls_and_C11_are_simulated(void)
                     -1);
     CU_ASSERT_EQUAL(errno, EINVAL);
     CU_ASSERT_EQUAL(syscall(SYS_getpid), getpid());
+#ifdef SYS_time
+    CU_ASSERT_EQUAL(syscall(SYS_time, NULL), 10);
+    CU_ASSERT_EQUAL(syscall(SYS_poll, NULL, 0, 5), 0);
+    CU_ASSERT_EQUAL(simulated.slept_ns, 5000000);
+    CU_ASSERT_EQUAL(syscall(SYS_select, 0, NULL, NULL, NULL, &(struct timeval){.tv_sec = 7}), 0);
+    CU_ASSERT_EQUAL(simulated.slept_ns, 7000000000);
+#endif
     fabemu_clock_follow(NULL);
 }
 
@@ -212,12 +223,40 @@ static void wait__for_nothing_is_a_sleep(void)
     fabemu_clock_follow(NULL);
 }
 
+/* As on Linux, select() sets the time limit to the remaining time. */
+static void wait__by_select_returns_the_remaining_time(void)
+{
+    struct timeval left = {.tv_usec = 5000};
+    fd_set none, in;
+    int ends[2];
+
+    FD_ZERO(&none);
+    CU_ASSERT_EQUAL(select(0, &none, NULL, NULL, &left), 0);
+    CU_ASSERT(left.tv_sec == 0 && left.tv_usec == 0);
+    simulated.s = 10;
+    fabemu_clock_follow(&simulated_clock);
+    left.tv_sec = 7;
+    CU_ASSERT_EQUAL(select(0, NULL, NULL, NULL, &left), 0);
+    CU_ASSERT_EQUAL(simulated.slept_ns, 7000000000);
+    CU_ASSERT(left.tv_sec == 0 && left.tv_usec == 0);
+    CU_ASSERT_EQUAL_FATAL(pipe(ends), 0);
+    CU_ASSERT_EQUAL(write(ends[1], "", 1), 1);
+    FD_ZERO(&in);
+    FD_SET(ends[0], &in);
+    left = (struct timeval){.tv_sec = 7, .tv_usec = 3};
+    CU_ASSERT_EQUAL(select(ends[0] + 1, &in, NULL, NULL, &left), 1);
+    CU_ASSERT(left.tv_sec == 7 && left.tv_usec == 3); /* no simulated time has passed */
+    close(ends[0]);
+    close(ends[1]);
+    fabemu_clock_follow(NULL);
+}
+
 /* Post the semaphore after a while of the host's time. */
 static void *post_later(void *sem)
 {
-    struct timeval while_of_host = {.tv_usec = 20000};
+    struct timespec while_of_host = {.tv_nsec = 20000000};
 
-    syscall(SYS_select, 0, NULL, NULL, NULL, &while_of_host);
+    syscall(SYS_ppoll, NULL, 0, &while_of_host, NULL);
     sem_post(sem);
     return NULL;
 }
@@ -240,6 +279,41 @@ static void wait__until_a_time_far_away_ends_by_the_event(void)
     fabemu_clock_follow(NULL);
 }
 
+/* Wait for a condition variable with clock @id until 1 us after the present simulated time. */
+static int wait_for_cond(clockid_t id)
+{
+    const struct timespec when = {.tv_sec = simulated.s, .tv_nsec = 1000};
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    pthread_condattr_t attr;
+    pthread_cond_t cond;
+    int err;
+
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, id);
+    pthread_cond_init(&cond, &attr);
+    pthread_mutex_lock(&mutex);
+    err = pthread_cond_timedwait(&cond, &mutex, &when);
+    pthread_mutex_unlock(&mutex);
+    pthread_cond_destroy(&cond);
+    pthread_condattr_destroy(&attr);
+    return err;
+}
+
+static void wait__for_a_condition_uses_its_clock(void)
+{
+    static const clockid_t ids[] = {CLOCK_REALTIME, CLOCK_MONOTONIC};
+    static const time_t times[] = {10, 2000000000};
+
+    fabemu_clock_follow(&simulated_clock);
+    for (size_t i = 0; i < 4; i++) {
+        simulated.s = times[i / 2];
+        simulated.read = -1;
+        CU_ASSERT_EQUAL(wait_for_cond(ids[i % 2]), ETIMEDOUT);
+        CU_ASSERT_EQUAL(simulated.read, ids[i % 2]);
+    }
+    fabemu_clock_follow(NULL);
+}
+
 int main(void)
 {
     static const struct test_case cases[] = {
@@ -251,7 +325,9 @@ int main(void)
         CASE(timer__measures_the_hosts_time),
         CASE(timer__from_before_is_noted),
         CASE(wait__for_nothing_is_a_sleep),
+        CASE(wait__by_select_returns_the_remaining_time),
         CASE(wait__until_a_time_far_away_ends_by_the_event),
+        CASE(wait__for_a_condition_uses_its_clock),
         {0},
     };
 

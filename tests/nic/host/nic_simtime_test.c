@@ -265,6 +265,21 @@ static void sleep__is_outside_unless_the_daemon_owes_a_reply(void)
     CU_ASSERT_EQUAL(outside_ns(1), 0);
 }
 
+/* A process may write anything into its part of the host interface. */
+static void host_time__has_no_unknown_bits(void)
+{
+    static struct run run;
+
+    run_open(&run, "oq2004", 1);
+    for (uint32_t n = 0; n < 2; n++)
+        atomic_store(&run.process[n].fab->hostif.shared->sim.host_time,
+                     n ? ~(uint32_t)0 : UINT32_C(1) << 31);
+    CU_ASSERT_EQUAL(fabric_host_time(run.fabric, 0), 0);
+    CU_ASSERT_EQUAL(fabric_host_time(run.fabric, 1),
+                    EMU_HOST_TIME_TIMERS | EMU_HOST_TIME_THREADS | EMU_HOST_TIME_CLOCKS);
+    run_all(&run, process_main);
+}
+
 #define LONG_BYTES  (1u << 20)
 #define LONG_PIECES (LONG_BYTES / NIC_DATA_BYTES + 1)
 
@@ -464,6 +479,7 @@ int main(void)
         CASE(fabric__ignores_a_time_that_does_not_exist),
         CASE(sleep__beyond_simulated_time_ends_with_it),
         CASE(sleep__is_outside_unless_the_daemon_owes_a_reply),
+        CASE(host_time__has_no_unknown_bits),
         CASE(wait__is_not_ended_by_each_piece_of_a_long_message),
         CASE(fabric__is_not_stopped_by_forged_quiet_segments),
         CASE(time__does_not_go_back_for_any_thread),

@@ -127,6 +127,38 @@ static void tests(struct test *test)
     checks_that(&test->checks, took < 0.0021, "a loop of tests ends when the message arrives");
 }
 
+/* MPI_Win_test is a test, too. Meanwhile the origin sleeps. */
+static void window_tests(struct test *test)
+{
+    int other = !test->checks.rank, done = 0;
+    double began;
+    MPI_Group all, group;
+    MPI_Win window;
+    char *memory;
+
+    MPI_Win_allocate(1, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &window);
+    MPI_Comm_group(MPI_COMM_WORLD, &all);
+    MPI_Group_incl(all, 1, &other, &group);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (test->checks.rank == 1) {
+        usleep(2000);
+        MPI_Win_start(group, 0, window);
+        MPI_Win_complete(window);
+    } else if (!test->checks.rank) {
+        MPI_Win_post(group, 0, window);
+        began = MPI_Wtime();
+        for (int i = 0; i < TESTS && !done; i++)
+            MPI_Win_test(window, &done);
+        checks_that(&test->checks, MPI_Wtime() - began < 2e-7 * TESTS && !done,
+                    "tests of a window do not wait");
+        if (!done)
+            MPI_Win_wait(window);
+    }
+    MPI_Group_free(&group);
+    MPI_Group_free(&all);
+    MPI_Win_free(&window);
+}
+
 #define MANY_TESTS 7000
 
 /* After many tests without success each waits, but not for long. MPI_Iprobe polls twice. */
@@ -185,6 +217,7 @@ int main(int argc, char **argv)
     clocks(&test);
     sleeps(&test);
     tests(&test);
+    window_tests(&test);
     many_tests(&test);
     status = checks_sum(&test.checks);
     free(test.data);

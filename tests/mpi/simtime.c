@@ -159,7 +159,7 @@ static void window_tests(struct test *test)
     MPI_Win_free(&window);
 }
 
-#define MANY_TESTS 7000
+#define MANY_TESTS 5100
 
 /* After many tests without success each waits, but not for long. MPI_Iprobe polls twice. */
 static void many_tests(struct test *test)
@@ -171,7 +171,7 @@ static void many_tests(struct test *test)
     began = MPI_Wtime();
     for (int i = 0; i < MANY_TESTS && !test->checks.rank; i++)
         MPI_Iprobe(MPI_ANY_SOURCE, 99, MPI_COMM_WORLD, &arrived, MPI_STATUS_IGNORE);
-    checks_that(&test->checks, MPI_Wtime() - began < 2.1e-5 * MANY_TESTS, "tests wait briefly");
+    checks_that(&test->checks, MPI_Wtime() - began < 0.01, "tests wait briefly");
     MPI_Barrier(MPI_COMM_WORLD);
 }
 

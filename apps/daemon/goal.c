@@ -156,7 +156,7 @@ bool daemon_goal_check(const struct daemon *daemon, const struct calls_part *par
     }
     if (left_out)
         print_message("--goal: the file is not the whole program, because GOAL has no one-sided "
-                      "accesses (%llu calls)",
+                      "accesses and no triggered operations (%llu calls)",
                       (unsigned long long)left_out);
     return !left_out && groups_check(daemon);
 }

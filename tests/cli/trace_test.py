@@ -85,7 +85,7 @@ class TraceTest(RecordCase):
     def test_calls_that_goal_cannot_hold(self):
         _, _, err = self.record(4, "mpi_ring", "--kind", "put", status=1)
         self.assertRegex(err, r"--goal: the file is not the whole program, because GOAL has no "
-                              r"one-sided accesses \([1-9]\d* calls\)")
+                              r"one-sided accesses and no triggered operations \([1-9]\d* calls\)")
 
     def test_a_process_that_does_not_end_well(self):
         run = self.start("run", "--clock", "virtual", "--goal", os.path.join(self.dir, "x"), "--",

@@ -231,7 +231,9 @@ static int test_exposed(ompi_win_t *win, int *flag)
 
     if (!w->exposed)
         return OMPI_ERR_RMA_SYNC;
+    fabemu_testing(w->fab, true);
     osc_fabemu_wait(w, &w->tests);
+    fabemu_testing(w->fab, false);
     *flag = all_complete(w);
     if (*flag)
         exposure_ends(w);

@@ -29,6 +29,7 @@ struct nic_trace {
     size_t used;
     bool failed;
     const struct fabemu_req *posting; /* of the operation that is being posted; NULL: none */
+    bool triggered;                   /* it begins when a counter has its value */
     bool inside;                      /* it has completed already */
     int inside_status;                /* with this status */
     uint32_t posts;                   /* number of the next post */
@@ -135,7 +136,9 @@ static void put_coll(struct nic_trace *trace, const struct emu_call *call)
 /* Write an operation, except a receive, whose message is not known yet. */
 static void put_operation(struct nic_trace *trace, const struct emu_call *call)
 {
-    if (call->kind == EMU_CALL_SEND)
+    if (trace->triggered)
+        line(trace, "o%u: calc 0" EMU_TRACE_NOT "triggered operation\n", trace->posts);
+    else if (call->kind == EMU_CALL_SEND)
         line(trace, "o%u: send %llub to %u tag %u\n", trace->posts, (unsigned long long)call->bytes,
              call->node, fold(call->tag));
     else if (call->kind >= EMU_CALL_BARRIER && call->group != EMU_CALL_UNTRACED)
@@ -146,14 +149,18 @@ static void put_operation(struct nic_trace *trace, const struct emu_call *call)
 
 void nic_trace_begin(struct fabemu *fab, const struct fabemu_req *req)
 {
-    if (fab->sim.trace)
-        fab->sim.trace->posting = req;
+    struct nic_trace *trace = fab->sim.trace;
+
+    if (!trace)
+        return;
+    trace->posting = req;
+    trace->triggered = req && req->after;
 }
 
 /* An operation has completed before its call ends: a receive, or a send that does not wait. */
-static void completed_inside(struct nic_trace *trace, const struct emu_call *call)
+static void completed_inside(struct nic_trace *trace, const struct open *open)
 {
-    if (call->kind != EMU_CALL_RECEIVE)
+    if (!open->receives)
         return;
     put_receive(trace, trace->posts, trace->posting, trace->inside_status);
     line(trace, "c%u requires o%u\n", trace->posts + 1, trace->posts);
@@ -167,18 +174,19 @@ void nic_trace_posted(struct fabemu *fab, const struct emu_call *call)
 
     if (!trace)
         return;
-    open = (struct open){trace->posting, trace->posts, call->kind == EMU_CALL_RECEIVE};
+    open = (struct open){trace->posting, trace->posts,
+                         call->kind == EMU_CALL_RECEIVE && !trace->triggered};
     put_calc(fab, trace, 0);
     put_operation(trace, call);
     /* an operation must be ready before the next calc, which the cpu would otherwise start first */
     line(trace, "o%u requires c%u\nc%u requires c%u\n", open.number, open.number, open.number + 1,
          open.number);
     if (trace->inside)
-        completed_inside(trace, call);
+        completed_inside(trace, &open);
     else if (trace->posting && !keep(trace, &open))
         trace->failed = true;
     trace->posting = NULL;
-    trace->inside = false;
+    trace->triggered = trace->inside = false;
     trace->posts++;
 }
 

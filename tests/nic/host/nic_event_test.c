@@ -8,7 +8,11 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "emu/hostif/calls.h"
+#include "nic/host/base/lock.h"
+#include "nic/host/base/trace.h"
 #include "tests/test.h"
 #include "tests/fixtures/host/team.h"
 
@@ -748,6 +752,60 @@ static void armed__atomics_read_their_operands_late(void)
     peers_close(&w);
 }
 
+/* Let the adapter trace what it posts. Returns the pipe that receives the trace. */
+static int trace_open(struct fabemu *fab)
+{
+    int ends[2];
+
+    CU_ASSERT_EQUAL_FATAL(pipe(ends), 0);
+    CU_ASSERT_EQUAL_FATAL(nic_trace_open(&fab->sim.trace, ends[1]), 0);
+    return ends[0];
+}
+
+/* Read the trace from @from. */
+static void trace_end(struct fabemu *fab, int from, char *text, size_t bytes)
+{
+    ssize_t got;
+
+    nic_lock(fab);
+    nic_trace_close(fab, fab->sim.trace);
+    fab->sim.trace = NULL;
+    nic_unlock(fab);
+    got = read(from, text, bytes - 1);
+    text[got > 0 ? got : 0] = '\0';
+    close(from);
+}
+
+/* GOAL has no operations that a count starts. */
+static void armed__are_marked_in_a_trace(void)
+{
+    struct peers w;
+    struct fabemu_event event;
+    struct fabemu_req req[2] = {{0}};
+    uint64_t out = 1, in;
+    struct fabemu_iov from = {&out, 8}, to = {&in, 8};
+    struct fabemu_dest dest = peers_to(1, 3, 0);
+    char text[1024];
+    int trace;
+
+    peers_open(&w, 2, true);
+    trace = trace_open(w.fab[0]);
+    req[0].after = req[1].after = event_open(&w, 0, &event);
+    req[0].threshold = req[1].threshold = 1;
+    CU_ASSERT_EQUAL(fabemu_send(w.queue[0], &dest, &from, 1, &req[0]), 0);
+    CU_ASSERT_EQUAL(fabemu_recv(w.queue[0], 1, 7, 0, &to, 1, &req[1]), 0);
+    peers_inject(&w, 1, 0, 7, "12345678", 8);
+    fabemu_event_add(&event, 1);
+    CU_ASSERT_TRUE(fake_finish(w.fake, req, 2));
+    trace_end(w.fab[0], trace, text, sizeof text);
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "o0: calc 0" EMU_TRACE_NOT));
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "o1: calc 0" EMU_TRACE_NOT));
+    CU_ASSERT_PTR_NULL(strstr(text, "o0: send"));
+    CU_ASSERT_PTR_NULL(strstr(text, "o1: recv"));
+    fabemu_event_close(&event);
+    peers_close(&w);
+}
+
 int main(void)
 {
     static const struct test_case cases[] = {
@@ -762,6 +820,7 @@ int main(void)
         CASE(event__fails_with_the_operations_it_counts),
         CASE(tolerant__counts_failures_separately),
         CASE(armed__atomics_read_their_operands_late),
+        CASE(armed__are_marked_in_a_trace),
         CASE(event_close__cancels_armed_operations),
         CASE(event__may_be_armed_when_its_process_ends),
         CASE(event__belongs_to_one_adapter),

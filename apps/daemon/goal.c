@@ -134,6 +134,29 @@ static bool groups_check(const struct daemon *daemon)
     return true;
 }
 
+/*
+ * Warn if `fabemu traffic` may refuse the file, because it creates all groups at the beginning,
+ * also those that the program has freed. The processes have ended, so no group is left here.
+ */
+static void groups_warn(const struct daemon *daemon, const struct calls_part *part, size_t parts)
+{
+    const struct daemon_goal *goal = daemon->goal;
+    uint32_t *node = malloc(parts * sizeof node[0]), left;
+    uint64_t needed = 0;
+
+    for (size_t i = 0; goal && i < goal->count; i++)
+        needed += emu_window(goal->group[i].id) / EMU_WINDOW;
+    for (size_t i = 0; node && i < parts; i++)
+        node[i] = (uint32_t)part[i].rank;
+    left = node ? fabric_groups_left(daemon->fabric, node, (uint32_t)parts) : UINT32_MAX;
+    if (needed > left)
+        print_message("--goal: the program created %zu groups, and fabemu traffic creates all of "
+                      "them at the beginning, but such a network has room for %u; record with "
+                      "mpirun --mca coll_fabemu_enable 0 to have no groups in the file",
+                      goal->count, left);
+    free(node);
+}
+
 bool daemon_goal_check(const struct daemon *daemon, const struct calls_part *part, size_t parts)
 {
     const size_t end = sizeof EMU_TRACE_END - 1;
@@ -158,7 +181,10 @@ bool daemon_goal_check(const struct daemon *daemon, const struct calls_part *par
         print_message("--goal: the file is not the whole program, because GOAL has no one-sided "
                       "accesses and no triggered operations (%llu calls)",
                       (unsigned long long)left_out);
-    return !left_out && groups_check(daemon);
+    if (left_out || !groups_check(daemon))
+        return false;
+    groups_warn(daemon, part, parts);
+    return true;
 }
 
 void daemon_goal_free(struct daemon *daemon)

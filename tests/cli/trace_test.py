@@ -87,6 +87,22 @@ class TraceTest(RecordCase):
         self.assertRegex(err, r"--goal: the file is not the whole program, because GOAL has no "
                               r"one-sided accesses and no triggered operations \([1-9]\d* calls\)")
 
+    def test_more_groups_than_the_network_has_at_a_time(self):
+        """The program frees each group, but the file has all of them."""
+        for rounds, words in ((200, None), (257, "created 257 groups, and fabemu traffic creates "
+                                                 "all of them at the beginning, but such a network "
+                                                 "has room for 256")):
+            _, path, err = self.record(2, "mpi_ring", "--kind", "dup", "--rounds", str(rounds),
+                                       mca=())
+            done = self.fabemu("traffic", *NETWORK, "--profile", self.profile, "--goal", path)
+            if words:
+                self.assertIn(words, err)
+                self.assertRegex(done.stderr, r"group \d+ \(line \d+\): no combine state is left ")
+                self.assertIn("; all groups of the file exist from the beginning", done.stderr)
+            else:
+                self.assertNotIn("--goal:", err)
+                self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_a_process_that_does_not_end_well(self):
         run = self.start("run", "--clock", "virtual", "--goal", os.path.join(self.dir, "x"), "--",
                          "mpirun", "-np", "4", "--oversubscribe", *OVER_MESSAGES,

@@ -2,12 +2,13 @@
 /*
  * ring.c - messages travel around a ring of ranks, for fabemu run --goal.
  *
- *    mpirun -np 4 mpi_ring [--bytes N] [--rounds N] [--kind ring|mixed|put|short|groups]
+ *    mpirun -np 4 mpi_ring [--bytes N] [--rounds N] [--kind ring|mixed|put|short|groups|dup]
  *
  * ring: one message, with blocking calls. mixed: all ranks send at the same time without blocking,
  * and receive from any rank; then a synchronous message and collectives. put: also a one-sided
  * access. short: also a receive whose buffer is too short for its message. groups:
- * collectives of all ranks, and of those with odd and with even numbers.
+ * collectives of all ranks, and of those with odd and with even numbers. dup: each round has a
+ * communicator of its own for one barrier.
  */
 #include "common.h"
 
@@ -82,13 +83,23 @@ static void groups(const struct ring *r)
     MPI_Comm_free(&comm);
 }
 
+static void dup_once(void)
+{
+    MPI_Comm comm;
+
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Barrier(comm);
+    MPI_Comm_free(&comm);
+}
+
 int main(int argc, char **argv)
 {
     struct ring r = {.bytes = 64, .rounds = 50};
     const char *kind = "ring";
     const struct option_row rows[] = {{"bytes", "N", OPTION_INT, &r.bytes},
                                       {"rounds", "N", OPTION_INT, &r.rounds},
-                                      {"kind", "ring|mixed|put|short|groups", OPTION_TEXT, &kind},
+                                      {"kind", "ring|mixed|put|short|groups|dup", OPTION_TEXT,
+                                       &kind},
                                       {0}};
     int ranks;
 
@@ -105,6 +116,8 @@ int main(int argc, char **argv)
     for (int i = 0; i < r.rounds; i++) {
         if (strcmp(kind, "mixed") == 0)
             mixed(&r, i);
+        else if (strcmp(kind, "dup") == 0)
+            dup_once();
         else
             pass(&r, i);
     }

@@ -8,6 +8,7 @@
  */
 #include <string.h>
 
+#include "apps/base/message.h"
 #include "apps/traffic/goal/node.h"
 #include "emu/util/combine.h"
 
@@ -442,6 +443,7 @@ int goal_coll_groups(struct goal_player *player, struct fabric *fabric, char *er
                      size_t error_bytes)
 {
     const struct goal *goal = player->goal;
+    char why[160];
     int err = 0;
 
     for (uint32_t g = 0; !err && g < goal->groups; g++) {
@@ -451,7 +453,11 @@ int goal_coll_groups(struct goal_player *player, struct fabric *fabric, char *er
             continue;
         err = (group->wide ? fabric_group_create_wide
                            : fabric_group_create)(fabric, group->rank, group->ranks,
-                                                  &player->group[g], error, error_bytes);
+                                                  &player->group[g], why, sizeof why);
+        if (err)
+            fail(err, error, error_bytes,
+                 "group %u (line %u): %s; all groups of the file exist from the beginning",
+                 group->number, group->line, why);
     }
     for (uint32_t m = 0; !err && m < goal->members; m++)
         player->stream[m].id = player->group[goal->member[m].group];

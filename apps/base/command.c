@@ -159,9 +159,11 @@ struct setting {
     const char *conflicts[3];
 };
 
+#define PROVIDER_INCLUDE "OMPI_MCA_mtl_ofi_provider_include"
+
 static const struct setting settings[] = {
     {"OMPI_MCA_mtl", "ofi", "ofi", {0}},
-    {"OMPI_MCA_mtl_ofi_provider_include",
+    {PROVIDER_INCLUDE,
      PROVIDER_NAME,
      PROVIDER_NAME,
      {"OMPI_MCA_opal_common_ofi_provider_include", "OMPI_MCA_mtl_ofi_provider_exclude",
@@ -495,14 +497,16 @@ static void decide_oversubscribe(char **argv)
 }
 
 /*
- * Open MPI refuses an option that excludes providers together with a variable that names one. With
- * the option, FI_PROVIDER alone selects the provider.
+ * Return whether @argv sets a parameter of Open MPI that excludes providers: as the words "--mca
+ * NAME", as a word "OMPI_MCA_NAME=...", or in a script.
  */
-static void decide_provider(char **argv)
+static bool excludes_providers(char **argv)
 {
     for (char **word = argv; *word; word++)
-        if (strstr(*word, "_ofi_provider_exclude"))
-            unsetenv("OMPI_MCA_mtl_ofi_provider_include");
+        if (strstr(*word, "_ofi_provider_exclude") &&
+            (strcasestr(*word, "mca") || (word > argv && strcasestr(word[-1], "mca"))))
+            return true;
+    return false;
 }
 
 int command_environment(char **argv, const char *socket_path, const char *provider,
@@ -514,9 +518,13 @@ int command_environment(char **argv, const char *socket_path, const char *provid
     for (size_t i = 0; i < sizeof tmpdirs / sizeof tmpdirs[0]; i++)
         setenv(tmpdirs[i], scratch, !users(tmpdirs[i])); /* unless it is set */
     decide_oversubscribe(argv);
+    bool provider_is_users = users(PROVIDER_INCLUDE);
     int err = env_each(socket_path, provider, command_is_launcher(argv[0]) ? argv[0] : NULL, set,
                        NULL, error, error_bytes);
-    decide_provider(argv);
+    /* Open MPI refuses an option that excludes providers together with this variable. With the
+       option, FI_PROVIDER alone selects the provider. */
+    if (!provider_is_users && excludes_providers(argv))
+        unsetenv(PROVIDER_INCLUDE);
     return err;
 }
 

@@ -121,6 +121,18 @@ class SettingsTest(FabemuCase):
         got, _ = self.shown("sh", "-c", "env -0", "--map-by", "core:NOOVERSUBSCRIBE")
         self.assertEqual(got["OMPI_MCA_rmaps_base_oversubscribe"], "0")
 
+    def test_option_that_excludes_providers__unsets_only_our_variable(self):
+        ours, option = "OMPI_MCA_mtl_ofi_provider_include", "mtl_ofi_provider_exclude"
+        for words, is_set in ((("--mca", option, "tcp"), False),
+                              (("--gmca", f"opal_common_{option[4:]}", "tcp"), False),
+                              ((f"OMPI_MCA_{option}=tcp",), False),
+                              ((f"mpirun --mca {option} tcp ./program",), False),
+                              ((option,), True), (("--input", f"my_{option}.txt"), True)):
+            with self.subTest(words=words):
+                command = ("sh", "-c", "env -0", *words)
+                self.assertEqual(ours in self.shown(*command)[0], is_set)
+                self.assertEqual(self.shown(*command, **{ours: "fabemu"})[0][ours], "fabemu")
+
     def test_open_mpi_5__gets_its_own_settings(self):
         names = ("OMPI_MCA_pml", "OMPI_MCA_btl", "OMPI_MCA_osc")
         folder = pathlib.Path(self.dir, "five")

@@ -1655,11 +1655,11 @@ class Recorded(InBrowser):
         facts = self.browser.run("return document.querySelector('.facts').textContent")
         self.assertRegex(facts, r"fabemu \d.*, host .*, started \d{4}-.*, seed 1")
         self.assertIn("traffic --topo kary:2,2 --load 0.5", facts)
-        # The replay may have ended meanwhile, so look at its middle.
-        self.assertTrue(self.browser.run(
-            "const s = document.getElementById('seek'); s.value = 500;"
-            "s.dispatchEvent(new Event('input'));"
-            "return /^4 nodes send/.test(document.getElementById('caption').textContent)"))
+        # The replay may have ended meanwhile, so go back.
+        self.browser.run("const s = document.getElementById('seek'); s.value = 100;"
+                         "s.dispatchEvent(new Event('input'))")
+        self.browser.until("return /^4 nodes send/.test("
+                           "document.getElementById('caption').textContent)")
         self.browser.shot("recording")
         self.assertIn("Synthetic traffic has no matrix", self.browser.run(
             "const { disabled, title } = document.getElementById('who'); return disabled && title"))

@@ -491,7 +491,7 @@ static void print_absent(const struct printing *to)
     }
 }
 
-/* Print the processes in MPI_Finalize: they send no more messages, for which others may wait. */
+/* Print the processes in MPI_Finalize: others may wait for messages that these do not send. */
 static void print_finalizing(const struct printing *to)
 {
     struct json_object *nodes = json_object_new_array();

@@ -136,7 +136,8 @@ static bool groups_check(const struct daemon *daemon)
 
 /*
  * Warn if `fabemu traffic` may refuse the file, because it creates all groups at the beginning,
- * also those that the program has freed. The processes have ended, so no group is left here.
+ * also those that the program has freed. All processes have ended, so the daemon itself has no
+ * groups any more.
  */
 static void groups_warn(const struct daemon *daemon, const struct calls_part *part, size_t parts)
 {

@@ -294,7 +294,8 @@ uint64_t fabric_replanned(const struct fabric *fabric);
 
 /**
  * fabric_replans_pending - return the number of groups that keep a tree with a lost link until they
- * are idle. fabric_replan() - replace the trees of those groups that are idle now; fabric_reroute()
+ * are idle.
+ * fabric_replan() - replace the trees of the pending groups that are idle now. fabric_reroute()
  * calls it. Thread: manager.
  */
 uint32_t fabric_replans_pending(const struct fabric *fabric);

@@ -129,7 +129,8 @@ static uint32_t count_quiet(struct emu_hostif *hostif, uint32_t head, uint32_t u
 
 /*
  * Return when the first unread segment arrived that is not quiet; EMU_NEVER: none. The process says
- * what it has read, so the number of unread segments may be forged. A wrong number counts as none.
+ * what it has read, so the number of unread segments may be forged. A number that is not possible
+ * counts as 0.
  */
 static uint64_t unread_ps(struct emu_hostif *hostif)
 {

@@ -31,7 +31,7 @@ struct agent_process {
                           * last request */
     bool attached;       /* the process has a node: if its connection ends, it has died */
     bool at_end;         /* the process has closed its sending side. It still gets replies, but
-                          * no more requests come from it */
+                          * it can send no more requests */
     bool closing;        /* close the connection when all output is sent */
     bool dismissed;      /* the coordinator has closed the connection */
     bool exits;          /* the process has announced that it exits without detaching */

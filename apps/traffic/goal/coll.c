@@ -142,26 +142,11 @@ static void arrive(struct goal_node *node, uint32_t id, uint64_t at_ps)
 
 static void unlist(const struct goal_node *node, struct goal_stream *stream, uint32_t op)
 {
-    struct goal_state *state = node->player->state;
-    uint32_t before = GOAL_NONE, at = stream->ops.head;
+    uint32_t before = GOAL_NONE;
 
-    for (; at != op; at = state[at].next)
+    for (uint32_t at = stream->ops.head; at != op; at = node->player->state[at].next)
         before = at;
-    *(before == GOAL_NONE ? &stream->ops.head : &state[before].next) = state[op].next;
-    if (stream->ops.tail == op)
-        stream->ops.tail = before;
-}
-
-static void append(const struct goal_node *node, struct goal_stream *stream, uint32_t op)
-{
-    struct goal_state *state = node->player->state;
-
-    state[op].next = GOAL_NONE;
-    if (stream->ops.head == GOAL_NONE)
-        stream->ops.head = op;
-    else
-        state[stream->ops.tail].next = op;
-    stream->ops.tail = op;
+    goal_ops_unlink(node, &stream->ops, before, op);
 }
 
 /* Note that @count segments of one half window are complete, at @at_ps. This may end @op. */
@@ -404,7 +389,7 @@ void goal_coll_start(struct goal_node *node, uint32_t at, uint64_t now_ps)
         player->coll[goal_node_op(node, stream->latest)->coll].after = at;
     stream->posted += coll->segments;
     stream->latest = at;
-    append(node, stream, at);
+    goal_ops_append(node, &stream->ops, at);
     if (stream->sending == GOAL_NONE && sends(node, op))
         stream->sending = at;
     end = stream->posted;

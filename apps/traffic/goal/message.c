@@ -84,9 +84,7 @@ static void dispatch(struct goal_node *node, uint32_t message, uint64_t now_ps)
         goal_list_push(node, &node->unmatched, node->player->goal->messages + message);
         return;
     }
-    *(before == GOAL_NONE ? &node->posted.head : &state[before].next) = state[op].next;
-    if (node->posted.tail == op)
-        node->posted.tail = before;
+    goal_ops_unlink(node, &node->posted, before, op);
     match(node, message, op, now_ps);
 }
 
@@ -135,7 +133,6 @@ void goal_message_send(struct goal_node *node, uint32_t op, uint64_t now_ps)
 
 void goal_message_recv(struct goal_node *node, uint32_t op, uint64_t now_ps)
 {
-    struct goal_state *state = node->player->state;
     uint32_t first = node->player->goal->messages;
     uint32_t before = GOAL_NONE, id = node->unmatched.head;
 
@@ -151,12 +148,7 @@ void goal_message_recv(struct goal_node *node, uint32_t op, uint64_t now_ps)
         match(node, id - first, op, now_ps);
         return;
     }
-    state[op].next = GOAL_NONE;
-    if (node->posted.head == GOAL_NONE)
-        node->posted.head = op;
-    else
-        state[node->posted.tail].next = op;
-    node->posted.tail = op;
+    goal_ops_append(node, &node->posted, op);
 }
 
 void goal_message_arrived(struct goal_node *node, uint32_t id, uint64_t now_ps)

@@ -102,6 +102,13 @@ const char *goal_op_text(const struct goal_op *op, char text[static GOAL_TEXT_BY
 
 /* --- ops.c: operations, dependencies, cpus --------------------------------------------- */
 
+/** goal_ops_append - append operation @op to a list of operations of this rank. */
+void goal_ops_append(const struct goal_node *node, struct goal_list *list, uint32_t op);
+
+/** goal_ops_unlink - remove operation @op. @before: the one before it in the list, or GOAL_NONE. */
+void goal_ops_unlink(const struct goal_node *node, struct goal_list *list, uint32_t before,
+                     uint32_t op);
+
 /** goal_ops_begin - at time 0, start the operations that wait for no other operation. */
 void goal_ops_begin(struct goal_node *node);
 

@@ -2,10 +2,9 @@
 /* ops.c - the operations of a rank: dependencies and cpus. */
 #include "apps/traffic/goal/node.h"
 
-static void ready(struct goal_node *node, uint32_t op)
+void goal_ops_append(const struct goal_node *node, struct goal_list *list, uint32_t op)
 {
     struct goal_state *state = node->player->state;
-    struct goal_list *list = &node->cpu[goal_node_op(node, op)->cpu].ready;
 
     state[op].next = GOAL_NONE;
     if (list->head == GOAL_NONE)
@@ -13,6 +12,21 @@ static void ready(struct goal_node *node, uint32_t op)
     else
         state[list->tail].next = op;
     list->tail = op;
+}
+
+void goal_ops_unlink(const struct goal_node *node, struct goal_list *list, uint32_t before,
+                     uint32_t op)
+{
+    struct goal_state *state = node->player->state;
+
+    *(before == GOAL_NONE ? &list->head : &state[before].next) = state[op].next;
+    if (list->tail == op)
+        list->tail = before;
+}
+
+static void ready(struct goal_node *node, uint32_t op)
+{
+    goal_ops_append(node, &node->cpu[goal_node_op(node, op)->cpu].ready, op);
 }
 
 /*

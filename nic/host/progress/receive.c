@@ -405,7 +405,7 @@ static inline bool unicast_is_sane(const struct fabemu *fab, const struct emu_se
 
 /*
  * Clock virtual: the pieces of @op like @seg need not end a wait of this process, except the last
- * one. op NULL: no more pieces are expected.
+ * one. @op: NULL if no more pieces are expected.
  */
 static void set_quiet(struct fabemu *fab, const struct emu_seg *seg, const struct nic_op *op)
 {

@@ -77,6 +77,22 @@ static void name_far_time(struct fabemu *fab)
     CU_ASSERT_TRUE(local_ps(fab) < EMU_LAST_PS);
 }
 
+/* A process that neither waits nor detaches holds up the others. One manager at a time detaches. */
+static void detach(struct process *p)
+{
+    pthread_mutex_lock(&p->run->lock);
+    fabric_detach(p->run->fabric, p->node);
+    pthread_mutex_unlock(&p->run->lock);
+}
+
+/* Detach in order. Other processes see the end at once, so the last segments must arrive before. */
+static void depart(struct process *p)
+{
+    CU_ASSERT_TRUE(p->fab->sim.clock.sleep(p->fab, 100000));
+    nic_leave(p->fab, p->fab->leave_limit_ns);
+    detach(p);
+}
+
 static void *process_main(void *argument)
 {
     struct process *p = argument;
@@ -98,13 +114,7 @@ static void *process_main(void *argument)
         p->at_ps[round] = local_ps(p->fab);
         CU_ASSERT_TRUE(p->goes_back || p->at_ps[round] > before_ps);
     }
-    /* other processes see the end at once, so let the last segments arrive before */
-    CU_ASSERT_TRUE(p->fab->sim.clock.sleep(p->fab, 100000));
-    nic_leave(p->fab, p->fab->leave_limit_ns);
-    /* a process that neither waits nor detaches holds up the others; one manager at a time */
-    pthread_mutex_lock(&p->run->lock);
-    fabric_detach(p->run->fabric, p->node);
-    pthread_mutex_unlock(&p->run->lock);
+    depart(p);
     return NULL;
 }
 
@@ -200,9 +210,7 @@ static void *sleeper_main(void *argument)
     if (p->sleeps_ns)
         CU_ASSERT_TRUE(p->fab->sim.clock.sleep(p->fab, p->sleeps_ns));
     p->at_ps[0] = local_ps(p->fab);
-    pthread_mutex_lock(&p->run->lock);
-    fabric_detach(p->run->fabric, p->node);
-    pthread_mutex_unlock(&p->run->lock);
+    detach(p);
     return NULL;
 }
 
@@ -232,11 +240,7 @@ static void *asleep_main(void *argument)
     fabemu_await_time(p->fab);
     if (p->node == 1)
         nanosleep(&duration, NULL);
-    CU_ASSERT_TRUE(p->fab->sim.clock.sleep(p->fab, 100000));
-    nic_leave(p->fab, p->fab->leave_limit_ns);
-    pthread_mutex_lock(&p->run->lock);
-    fabric_detach(p->run->fabric, p->node);
-    pthread_mutex_unlock(&p->run->lock);
+    depart(p);
     return NULL;
 }
 
@@ -310,11 +314,7 @@ static void *stream_main(void *argument)
         p->at_ps[0] = local_ps(p->fab) - began_ps;
         p->at_ps[1] = atomic_load(&sim->begun) - begun;
     }
-    CU_ASSERT_TRUE(p->fab->sim.clock.sleep(p->fab, 100000));
-    nic_leave(p->fab, p->fab->leave_limit_ns);
-    pthread_mutex_lock(&p->run->lock);
-    fabric_detach(p->run->fabric, p->node);
-    pthread_mutex_unlock(&p->run->lock);
+    depart(p);
     return NULL;
 }
 
@@ -357,9 +357,7 @@ static void *forge_main(void *argument)
     }
     for (uint32_t i = 0; i < FORGED_WAITS; i++)
         CU_ASSERT_TRUE(p->fab->sim.clock.sleep(p->fab, 1000000));
-    pthread_mutex_lock(&p->run->lock);
-    fabric_detach(p->run->fabric, p->node);
-    pthread_mutex_unlock(&p->run->lock);
+    detach(p);
     return NULL;
 }
 
@@ -424,11 +422,7 @@ static void *threads_main(void *argument)
         pthread_join(poller[i].thread, NULL);
         CU_ASSERT_FALSE(poller[i].went_back);
     }
-    CU_ASSERT_TRUE(p->fab->sim.clock.sleep(p->fab, 100000));
-    nic_leave(p->fab, p->fab->leave_limit_ns);
-    pthread_mutex_lock(&p->run->lock);
-    fabric_detach(p->run->fabric, p->node);
-    pthread_mutex_unlock(&p->run->lock);
+    depart(p);
     return NULL;
 }
 

@@ -30,7 +30,7 @@
 #include "emu/packet/seg.h"
 
 #define EMU_HOSTIF_MAGIC   0x656764656d756266u /* "fbumedge" */
-#define EMU_HOSTIF_VERSION 27u                 /* of the region, and of the control protocol */
+#define EMU_HOSTIF_VERSION 28u                 /* of the region, and of the control protocol */
 
 /* Kinds of collectives, and reasons not to run one in the network: FABEMU_COLLS, FABEMU_WHYS. */
 #define EMU_HOSTIF_COLLS   11
@@ -193,7 +193,11 @@ struct emu_hostif_shared {
     /* Written by the adapter; read by the fabric. Messages by peer: emu_hostif_peer(). */
     struct emu_comm_shared comm;
 
-    /* By slot, in ps modulo 2^64: the earliest departure (up), and the arrival in memory (down). */
+    /*
+     * By slot, in ps modulo 2^64: the earliest departure (up), and the arrival in memory (down). On
+     * clock virtual the reader of a ring replaces them when it is done with the segment: by the
+     * time at which the device took it (up), or the process read it (down).
+     */
     alignas(EMU_LINE) uint64_t up_ps[EMU_HOSTIF_SLOTS];
     alignas(EMU_LINE) uint64_t down_ps[EMU_HOSTIF_SLOTS];
     /* By slot: 0, or emu_mcast_ref() of the segment's slot in the shared multicast buffer. */
@@ -257,11 +261,14 @@ struct emu_hostif_nic {
     int bell;                                     /* eventfd: write 1 to wake the fabric's worker */
     uint32_t up_tail;      /* segments written; published by emu_hostif_nic_publish() */
     uint32_t up_published; /* segments published */
-    uint32_t up_head;      /* copy of shared->up_head: may lag */
+    uint32_t up_head;      /* segments known to be taken; clock virtual: taken by room_ps */
     uint32_t down_head;    /* segments read; published by emu_hostif_nic_consumed() */
     uint32_t down_published;
     uint32_t down_tail;            /* copy of shared->down_tail: may lag */
     uint32_t up_shift, down_shift; /* copies of the rings' shifts: emu_hostif_slot_at() */
+    /* clock virtual: the fabric has simulated all events up to this time; written by a thread that
+       waits or polls, without the adapter's lock */
+    _Atomic uint64_t room_ps;
 };
 
 /**
@@ -320,6 +327,25 @@ void emu_hostif_nic_leave(struct emu_hostif_nic *nic);
 uint32_t emu_hostif_nic_wrap(struct emu_hostif_nic *nic, uint32_t at);
 
 /**
+ * emu_hostif_nic_taken - return how many segments the fabric has taken so far, modulo 2^32. On clock
+ * virtual: by the time room_ps.
+ */
+uint32_t emu_hostif_nic_taken(struct emu_hostif_nic *nic);
+
+/* The slow path of emu_hostif_nic_has_room(). */
+bool emu_hostif_nic_find_room(struct emu_hostif_nic *nic, uint32_t reserve);
+
+/**
+ * emu_hostif_nic_has_room - return whether the up ring has more than @reserve free slots. If not, on
+ * clock virtual the next wait ends when half of the ring is free, or earlier.
+ */
+static inline bool emu_hostif_nic_has_room(struct emu_hostif_nic *nic, uint32_t reserve)
+{
+    return nic->up_tail - nic->up_head < EMU_HOSTIF_SLOTS - reserve ||
+           emu_hostif_nic_find_room(nic, reserve);
+}
+
+/**
  * emu_hostif_nic_claim - return the next free slot of the up ring, which the caller fills in, or
  * NULL if the ring is full. Several slots may be claimed before they are published. @due_ps:
  * earliest departure; clock raw: 0.
@@ -331,13 +357,8 @@ static inline struct emu_seg *emu_hostif_nic_claim(struct emu_hostif_nic *nic, u
 
     if (emu_hostif_may_wrap(at, nic->up_tail - nic->up_published))
         at = emu_hostif_nic_wrap(nic, at);
-    if (nic->up_tail - nic->up_head >= EMU_HOSTIF_SLOTS) {
-        uint32_t head = atomic_load_explicit(&shared->up_head, memory_order_acquire); /* Y1: X2 */
-
-        if (nic->up_tail - head >= EMU_HOSTIF_SLOTS)
-            return NULL;
-        nic->up_head = head;
-    }
+    if (!emu_hostif_nic_has_room(nic, 0))
+        return NULL;
     if (due_ps) /* clock raw ignores times */
         shared->up_ps[at] = due_ps;
     nic->up_tail++;
@@ -352,12 +373,6 @@ static inline void emu_hostif_nic_streamed(struct emu_hostif_nic *nic)
 {
     if (atomic_load_explicit(&nic->shared->up_core, memory_order_relaxed))
         atomic_store_explicit(&nic->shared->up_core, 0, memory_order_relaxed);
-}
-
-/** emu_hostif_nic_taken - segments taken by the fabric so far, modulo 2^32. The load is relaxed. */
-static inline uint32_t emu_hostif_nic_taken(const struct emu_hostif_nic *nic)
-{
-    return atomic_load_explicit(&nic->shared->up_head, memory_order_relaxed);
 }
 
 /**

@@ -79,12 +79,37 @@ int emu_hostif_nic_open(struct emu_hostif_nic *nic, const struct emu_hostif_fds 
     return 0;
 }
 
+uint32_t emu_hostif_nic_taken(struct emu_hostif_nic *nic)
+{
+    const struct emu_hostif_shared *shared = nic->shared;
+    uint32_t head = atomic_load_explicit(&shared->up_head, memory_order_acquire); /* Y1: X2 */
+    uint64_t room_ps = atomic_load_explicit(&nic->room_ps, memory_order_relaxed);
+
+    if (!shared->simulated)
+        nic->up_head = head;
+    while (nic->up_head != head &&
+           shared->up_ps[emu_hostif_slot_at(nic->up_head, nic->up_shift)] <= room_ps)
+        nic->up_head++;
+    return nic->up_head;
+}
+
+bool emu_hostif_nic_find_room(struct emu_hostif_nic *nic, uint32_t reserve)
+{
+    struct emu_simtime *sim = &nic->shared->sim;
+
+    if (nic->up_tail - emu_hostif_nic_taken(nic) < EMU_HOSTIF_SLOTS - reserve)
+        return true;
+    atomic_store_explicit(&sim->room_at, nic->up_head + EMU_HOSTIF_SLOTS / 2,
+                          memory_order_relaxed);
+    atomic_store_explicit(&sim->room_wanted, 1, memory_order_relaxed); /* before Z1 */
+    return false;
+}
+
 uint32_t emu_hostif_nic_wrap(struct emu_hostif_nic *nic, uint32_t at)
 {
     struct emu_hostif_shared *shared = nic->shared;
 
-    nic->up_head = atomic_load_explicit(&shared->up_head, memory_order_acquire); /* Y1: X2 */
-    if (nic->up_head != nic->up_tail)
+    if (emu_hostif_nic_taken(nic) != nic->up_tail)
         return at;
     nic->up_shift -= at;
     atomic_store_explicit(&shared->up_shift, nic->up_shift, memory_order_relaxed); /* before Y2 */
@@ -169,8 +194,21 @@ void emu_hostif_nic_publish(struct emu_hostif_nic *nic)
                    EMU_HOSTIF_RING_DATA);
 }
 
+/* Clock virtual: write when this process has read the segments that it has not published yet. */
+static void hostif_stamp_read(struct emu_hostif_nic *nic)
+{
+    struct emu_hostif_shared *shared = nic->shared;
+    uint64_t now_ps = atomic_load_explicit(&shared->sim.now_ps, memory_order_relaxed);
+
+    for (uint32_t number = nic->down_published; number != nic->down_head; number++)
+        __atomic_store_n(&shared->down_ps[emu_hostif_slot_at(number, nic->down_shift)], now_ps,
+                         __ATOMIC_RELAXED); /* before Y4 */
+}
+
 void emu_hostif_nic_consumed(struct emu_hostif_nic *nic)
 {
+    if (nic->shared->simulated)
+        hostif_stamp_read(nic);
     hostif_publish(nic, &nic->shared->down_head, &nic->down_published, nic->down_head,
                    EMU_HOSTIF_RING_ROOM);
 }
@@ -232,6 +270,7 @@ bool emu_hostif_nic_await(struct emu_hostif_nic *nic, uint64_t until_ps)
     struct emu_simtime *sim = &nic->shared->sim;
     uint32_t begun = atomic_load_explicit(&sim->begun, memory_order_relaxed);
     uint32_t ended = atomic_load_explicit(&sim->ended, memory_order_acquire); /* Z6 */
+    uint64_t end_ps;
 
     if (begun == ended) {
         atomic_store_explicit(&sim->until_ps, until_ps, memory_order_relaxed);
@@ -242,7 +281,9 @@ bool emu_hostif_nic_await(struct emu_hostif_nic *nic, uint64_t until_ps)
         if (syscall(SYS_futex, &sim->ended, FUTEX_WAIT, ended, &check, NULL, 0) &&
             errno == ETIMEDOUT)
             return false;
-    advance_to(sim, atomic_load_explicit(&sim->end_ps, memory_order_relaxed));
+    end_ps = atomic_load_explicit(&sim->end_ps, memory_order_relaxed);
+    advance_to(sim, end_ps);
+    atomic_store_explicit(&nic->room_ps, end_ps, memory_order_relaxed);
     return true;
 }
 

@@ -13,6 +13,12 @@
  * The pieces of a long message arrive one by one, but only the last one matters to the program. So
  * a process can name a stream of *quiet* segments, which do not end its wait.
  *
+ * Also the space in the two rings depends only on simulated time. The fabric writes into up_ps[]
+ * when it took a segment, and the process counts the slot as free once its last wait has ended
+ * after that time. The process writes into down_ps[] when it read a segment, and the fabric fills
+ * the slot again only after the shortest time in which the process can affect the device. A process
+ * whose up ring is full can wait until the fabric has taken a certain segment.
+ *
  * The local time of a process also advances by the time that it computes between two calls of its
  * library, as `--compute` says (nic/host/base/compute.c).
  *
@@ -75,6 +81,8 @@ struct emu_simtime {
        first word of payload. At most quiet_most segments are quiet. */
     _Atomic uint64_t quiet_ends, quiet_word;
     _Atomic uint32_t quiet_most;
+    _Atomic uint32_t room_wanted; /* 1: a wait also ends when segment number room_at is taken */
+    _Atomic uint32_t room_at;
     _Atomic uint32_t begun;                   /* number of waits begun, free-running */
     _Atomic uint32_t ready;                   /* 1: simulated time may begin for this process */
     _Atomic uint32_t differs;                 /* 1: its calls are not those of the recording */

@@ -303,6 +303,14 @@ static inline uint32_t emu_tx_room(struct emu_tx *tx)
     return tx->plug.plugged ? emu_hostif_room(tx->plug.plugged) : UINT32_MAX;
 }
 
+/** emu_tx_room_ps - a hostif link: as emu_hostif_room_ps(), for the interface that is attached. */
+static inline uint64_t emu_tx_room_ps(struct emu_tx *tx, uint64_t ready_ps)
+{
+    tx->plug.plugged =
+        atomic_load_explicit(&tx->plug.hostif, memory_order_acquire); /* E3: E4, fabric/nodes.c */
+    return tx->plug.plugged ? emu_hostif_room_ps(tx->plug.plugged, ready_ps) : ready_ps;
+}
+
 /**
  * emu_tx_has_room - return whether @count segments may be sent. Unlike emu_tx_room(), this does not
  * record that the sender waits for space, so it may be called without a segment to send.
@@ -494,7 +502,7 @@ static inline __attribute__((always_inline)) uint64_t emu_tx_earliest_ps(struct 
         return at_ps > credit_ps ? at_ps : credit_ps;
     }
     if (tx->kind != EMU_LINK_LOCAL)
-        return emu_tx_room(tx) ? at_ps : EMU_NEVER;
+        return emu_tx_room_ps(tx, at_ps);
     if (!tx->credits && !emu_tx_next_credit(tx))
         return EMU_NEVER;
     return at_ps > tx->credit_ps ? at_ps : tx->credit_ps;
@@ -630,7 +638,10 @@ static inline const struct emu_entry *emu_rx_arrived(struct emu_rx *rx, uint64_t
     return rx->kind == EMU_LINK_LOCAL ? emu_ring_slot(&rx->data) : emu_rx_front(rx, until_ps);
 }
 
-static inline void emu_rx_skip(struct emu_rx *rx)
+/**
+ * emu_rx_skip_at - remove the oldest segment at @at_ps, or when it has arrived, whichever is later.
+ */
+static inline void emu_rx_skip_at(struct emu_rx *rx, uint64_t at_ps)
 {
     if (rx->kind == EMU_LINK_LOCAL) {
         emu_ring_skip(&rx->data);
@@ -638,7 +649,13 @@ static inline void emu_rx_skip(struct emu_rx *rx)
     }
     if (__builtin_expect(rx->tapped, 0))
         emu_tap_took(rx, &rx->plug.plugged->batch[rx->plug.plugged->batch_at]);
-    emu_hostif_skip(rx->plug.plugged);
+    emu_hostif_skip(rx->plug.plugged, at_ps);
+}
+
+/** emu_rx_skip - remove the oldest segment as soon as it has arrived. */
+static inline void emu_rx_skip(struct emu_rx *rx)
+{
+    emu_rx_skip_at(rx, 0);
 }
 
 /** emu_rx_done - end a burst in which @moved segments were removed. */

@@ -146,19 +146,26 @@ static uint64_t unread_ps(struct emu_hostif *hostif)
     return shared->down_ps[emu_hostif_slot_at(head, hostif->down_shift)];
 }
 
-/* Return the time from the departure of a segment until it reaches the device. */
-static uint64_t cable_ps(const struct emu_hostif *hostif)
-{
-    return hostif->profile->channel_ps + hostif->profile->switch_ps;
-}
-
 /*
  * Return the time up to which the fabric may be simulated while the process runs at @now_ps. The
  * process's next segment reaches the device only after this time.
  */
 static uint64_t runs_until_ps(const struct emu_hostif *hostif, uint64_t now_ps)
 {
-    return after(now_ps, hostif->profile->nic_send_ps + cable_ps(hostif) - 1);
+    return after(now_ps, emu_hostif_reach_ps(hostif) - 1);
+}
+
+/* Return when the up ring has the space for which the process waits; EMU_NEVER: not known yet. */
+static uint64_t room_ps(const struct emu_hostif *hostif)
+{
+    const struct emu_hostif_shared *shared = hostif->shared;
+    uint32_t number = atomic_load_explicit(&shared->sim.room_at, memory_order_relaxed);
+    uint32_t at = emu_hostif_slot_at(number, hostif->up_shift);
+
+    if (!atomic_load_explicit(&shared->sim.room_wanted, memory_order_relaxed) ||
+        emu_hostif_taken(hostif) - number - 1 >= EMU_HOSTIF_SLOTS)
+        return EMU_NEVER;
+    return valid_ps(__atomic_load_n(&shared->up_ps[at], __ATOMIC_RELAXED), EMU_NEVER);
 }
 
 /* Return when the wait of @hostif's process ends. */
@@ -166,8 +173,9 @@ static uint64_t wait_end_ps(struct emu_hostif *hostif)
 {
     const struct emu_simtime *sim = &hostif->shared->sim;
     uint64_t until_ps = atomic_load_explicit(&sim->until_ps, memory_order_relaxed);
+    uint64_t end_ps = emu_earlier(unread_ps(hostif), room_ps(hostif));
 
-    return later(local_ps(hostif), emu_earlier(valid_ps(until_ps, EMU_NEVER), unread_ps(hostif)));
+    return later(local_ps(hostif), emu_earlier(valid_ps(until_ps, EMU_NEVER), end_ps));
 }
 
 /* Z5 pairs with Z6: a process whose wait ends sees all segments that have arrived. */
@@ -286,7 +294,7 @@ static void hostif_take_posts(const struct emu_lockstep *lockstep, struct emu_ho
     uint32_t polled = hostif->up_polled, read = hostif->down_polled;
     uint64_t next_ps = lockstep->reached_ps + 1;
 
-    hostif->sim_least_ps = next_ps > cable_ps(hostif) ? next_ps - cable_ps(hostif) : 0;
+    hostif->sim_least_ps = next_ps > emu_hostif_cable_ps(hostif) ? next_ps - emu_hostif_cable_ps(hostif) : 0;
     emu_hostif_poll(hostif);
     if (hostif->up_polled - polled <= EMU_HOSTIF_SLOTS)
         count_late(hostif, polled);

@@ -122,7 +122,7 @@ static void timed_post(struct engine *e, uint64_t at_ps, uint64_t until_ps)
                                             : at_ps + e->profile->retry_ps;
             return;
         }
-        emu_rx_skip(&e->host.in);
+        emu_rx_skip_at(&e->host.in, at_ps);
         emu_rx_done(&e->host.in, 1);
         e->host.in.owed = 1;
         emu_rx_pay(&e->host.in, &e->dev,
@@ -171,7 +171,8 @@ static void timed_begin(struct engine_timed *t, uint64_t until_ps)
     if (!(credit >> ENGINE_HOST & 1) || t->out_ps != EMU_NEVER)
         return;
     if (e->host.out.kind != EMU_LINK_LOCAL)
-        t->out_ps = until_ps; /* the process has made space, or has detached */
+        /* the process has made space, or has detached */
+        t->out_ps = emu_tx_earliest_ps(&e->host.out, e->now_ps);
     else if (e->host.delivery.active && (back = emu_credit_front(&e->host.out.credit)))
         t->out_ps = back->time_ps;
 }

@@ -227,7 +227,7 @@ static inline void switch_pay(struct switch_crossbar *bar, uint32_t r, uint64_t 
 static inline void switch_entered(struct switch_crossbar *bar, uint32_t r, uint64_t at_ps)
 {
     /* free the slot before the credit that lets the sender fill it again */
-    emu_rx_skip(&bar->row[r].rx);
+    emu_rx_skip_at(&bar->row[r].rx, at_ps);
     emu_rx_done(&bar->row[r].rx, 1);
     switch_pay(bar, r, at_ps);
 }

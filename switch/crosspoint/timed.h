@@ -149,10 +149,13 @@ static inline __attribute__((always_inline)) void timed_send(struct switch_cross
     struct emu_entry *entry;
     uint32_t r;
 
-    if (out->tx.kind == EMU_LINK_HOSTIF && !emu_tx_room(&out->tx)) {
-        /* without space, wait for a signal, which the host interface gives only after this query */
-        timed_agenda(xp)->stalled |= emu_port(o);
-        return;
+    if (out->tx.kind == EMU_LINK_HOSTIF) {
+        uint64_t room_ps = emu_tx_room_ps(&out->tx, at_ps);
+
+        if (room_ps > at_ps) {
+            timed_plan_at(xp, o, at_ps, room_ps);
+            return;
+        }
     }
     switch_little_until(&xp->bar.little, at_ps);
     r = emu_ports_next(out->waiting, out->last);

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BYTES_MOST (1 << 18)
+#define BYTES_MOST (3 << 19) /* more than a process can post at once */
 
 struct test {
     struct checks checks;
@@ -57,6 +57,32 @@ static void allreduce(struct test *test)
     if (!test->checks.rank)
         printf("simtime: all-reduce of 8 bytes: %.4f us\n",
                (MPI_Wtime() - began) * 1e6 / test->iterations);
+}
+
+/* Each rank exchanges long messages with both neighbours at once, so rings become full. */
+static void exchange(struct test *test)
+{
+    int next = (test->checks.rank + 1) % test->ranks,
+        last = (test->checks.rank + test->ranks - 1) % test->ranks;
+    MPI_Request requests[4];
+    double began, took;
+    char *in = malloc(2 * (size_t)BYTES_MOST);
+
+    if (!in)
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    MPI_Barrier(MPI_COMM_WORLD);
+    began = MPI_Wtime();
+    MPI_Irecv(in, BYTES_MOST, MPI_BYTE, last, 1, MPI_COMM_WORLD, &requests[0]);
+    MPI_Irecv(in + BYTES_MOST, BYTES_MOST, MPI_BYTE, next, 2, MPI_COMM_WORLD, &requests[1]);
+    MPI_Isend(test->data, BYTES_MOST, MPI_BYTE, next, 1, MPI_COMM_WORLD, &requests[2]);
+    MPI_Isend(test->data, BYTES_MOST, MPI_BYTE, last, 2, MPI_COMM_WORLD, &requests[3]);
+    MPI_Waitall(4, requests, MPI_STATUSES_IGNORE);
+    took = MPI_Wtime() - began;
+    free(in);
+    MPI_Reduce(&took, &began, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+    if (!test->checks.rank)
+        printf("simtime: exchange of %d bytes with both neighbours: %.4f us\n", BYTES_MOST,
+               began * 1e6 / test->ranks);
 }
 
 /* A message in a ring carries the time of its send, which must be before that of its receive. */
@@ -210,9 +236,10 @@ int main(int argc, char **argv)
     if (!test.data)
         MPI_Abort(MPI_COMM_WORLD, 1);
     sleep((unsigned)test.sleep_s);
-    for (int bytes = 8; bytes <= BYTES_MOST; bytes *= 32)
+    for (int bytes = 8; bytes <= 1 << 18; bytes *= 32)
         pingpong(&test, bytes);
     allreduce(&test);
+    exchange(&test);
     lamport(&test);
     clocks(&test);
     sleeps(&test);

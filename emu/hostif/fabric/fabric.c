@@ -35,7 +35,7 @@ static void hostif_shared_init(struct emu_hostif_shared *shared, const struct em
     shared->node = hostif->node;
     shared->nodes = hostif->nodes;
     shared->timed = clock->mode != EMU_CLOCK_RAW;
-    shared->simulated = clock->mode == EMU_CLOCK_VIRTUAL;
+    shared->simulated = hostif->simulated;
     atomic_init(&shared->sim.now_ps, hostif->sim_now_ps);
     atomic_init(&shared->sim.reached_ps, hostif->sim_now_ps);
     shared->sim.compute = hostif->compute;
@@ -59,6 +59,7 @@ int emu_hostif_create(struct emu_hostif **ret, const struct emu_hostif *init, bo
     if (!hostif)
         return -ENOMEM;
     *hostif = *init;
+    hostif->simulated = clock->mode == EMU_CLOCK_VIRTUAL;
     for (uint32_t block = 0; block < EMU_MCAST_BLOCKS; block++)
         hostif->mcast_buf_last[block] = hostif->up_head;
     hostif->up_tail = hostif->up_polled = hostif->up_published = hostif->up_head;
@@ -235,8 +236,7 @@ static uint64_t hostif_depart(struct emu_hostif *hostif, const struct emu_hdr *h
                               uint64_t now_ps, uint32_t *born_ns)
 {
     const struct emu_profile *profile = hostif->profile;
-    bool simulated = hostif->dev->worker->clock.mode == EMU_CLOCK_VIRTUAL;
-    uint64_t depart_ps = simulated ? due_ps : hostif_due(hostif, due_ps, now_ps);
+    uint64_t depart_ps = hostif->simulated ? due_ps : hostif_due(hostif, due_ps, now_ps);
     uint64_t credit_ps;
 
     *born_ns = (uint32_t)(depart_ps / 1000u);
@@ -246,7 +246,7 @@ static uint64_t hostif_depart(struct emu_hostif *hostif, const struct emu_hdr *h
         hostif->credits->at_ps[(hostif->credits->first + hostif->batch_end) % EMU_XPOINT_MAX];
     if (depart_ps < credit_ps)
         depart_ps = credit_ps;
-    if (simulated)
+    if (hostif->simulated)
         depart_ps = hostif_not_past(hostif, depart_ps);
     hostif->up_busy_ps = depart_ps + emu_wire_ps(profile, hdr);
     return depart_ps;
@@ -295,7 +295,7 @@ static bool hostif_take(struct emu_hostif *hostif, uint64_t now_ps)
             hostif_depart(hostif, &entry->hdr,
                           __atomic_load_n(&hostif->shared->up_ps[at], __ATOMIC_RELAXED), now_ps,
                           &entry->born_ns) +
-            hostif->profile->channel_ps + hostif->profile->switch_ps +
+            emu_hostif_cable_ps(hostif) +
             hostif->late_ps_per_byte * (EMU_HDR_BYTES + entry->hdr.len);
     hostif->batch_end++;
     hostif->up_head++;
@@ -425,10 +425,17 @@ uint32_t emu_hostif_take_run(struct emu_hostif *hostif, uint8_t kind, uint32_t d
 
 /* --- out of the fabric -------------------------------------------------------------- */
 
-/* @blocked: the down ring is full and blocks the network. times.full: see emu_hostif_full_ns(). */
-static void hostif_block(struct emu_hostif *hostif, bool blocked)
+/*
+ * @blocked: since @at_ps the down ring has been full and has blocked the network, or it is not full
+ * any more. times.full: see emu_hostif_full_ns().
+ */
+static void hostif_block(struct emu_hostif *hostif, bool blocked, uint64_t at_ps)
 {
-    uint64_t twice = 2 * (hostif->dev->worker->now_ps / 1000u);
+    uint64_t twice = 2 * (at_ps / 1000u);
+
+    atomic_store_explicit(&hostif->stuck, blocked, memory_order_relaxed);
+    if (hostif->blocked == blocked)
+        return;
 
     if (hostif->dev->timed)
         emu_count(&hostif->times.full, blocked ? 1 - twice : twice - 1);
@@ -457,19 +464,44 @@ static uint32_t hostif_used(struct emu_hostif *hostif)
 
 uint32_t emu_hostif_room(struct emu_hostif *hostif)
 {
+    uint64_t now_ps = hostif->dev->worker->now_ps;
     uint32_t used;
 
     if (atomic_load_explicit(&hostif->cut, memory_order_relaxed)) {
-        if (hostif->blocked)
-            hostif_block(hostif, false);
-        atomic_store_explicit(&hostif->stuck, 0, memory_order_relaxed);
+        hostif_block(hostif, false, now_ps);
         return UINT32_MAX; /* emu_hostif_send() drops the segments */
     }
     used = hostif_used(hostif);
-    if (hostif->blocked != (used == EMU_HOSTIF_SLOTS))
-        hostif_block(hostif, used == EMU_HOSTIF_SLOTS);
-    atomic_store_explicit(&hostif->stuck, hostif->blocked, memory_order_relaxed);
+    hostif_block(hostif, used == EMU_HOSTIF_SLOTS, now_ps);
     return EMU_HOSTIF_SLOTS - used;
+}
+
+/*
+ * Clock virtual: return when the next slot of the down ring can be filled again. The process has
+ * read the segment that is in it.
+ */
+static uint64_t hostif_free_ps(const struct emu_hostif *hostif)
+{
+    uint32_t at = emu_hostif_slot_at(hostif->down_tail, hostif->down_shift);
+    uint64_t read_ps = __atomic_load_n(&hostif->shared->down_ps[at], __ATOMIC_RELAXED);
+
+    if (!read_ps)
+        return 0; /* the slot has not been used yet */
+    return read_ps < EMU_LAST_PS ? read_ps + emu_hostif_reach_ps(hostif) : EMU_NEVER;
+}
+
+uint64_t emu_hostif_room_ps(struct emu_hostif *hostif, uint64_t ready_ps)
+{
+    uint64_t free_ps;
+
+    if (!hostif->simulated)
+        return emu_hostif_room(hostif) ? ready_ps : EMU_NEVER;
+    if (atomic_load_explicit(&hostif->cut, memory_order_relaxed))
+        free_ps = 0;
+    else
+        free_ps = hostif_used(hostif) == EMU_HOSTIF_SLOTS ? EMU_NEVER : hostif_free_ps(hostif);
+    hostif_block(hostif, free_ps > ready_ps, ready_ps);
+    return free_ps > ready_ps ? free_ps : ready_ps;
 }
 
 bool emu_hostif_has_room(struct emu_hostif *hostif, uint32_t count)
@@ -480,13 +512,28 @@ bool emu_hostif_has_room(struct emu_hostif *hostif, uint32_t count)
     return emu_hostif_room(hostif) >= count;
 }
 
+/*
+ * Return whether the process has read everything, so that the next slot may be the first one. On
+ * clock virtual it must have done so long enough ago that all slots may be filled again.
+ */
+static bool hostif_may_wrap(struct emu_hostif *hostif)
+{
+    uint32_t last = emu_hostif_slot_at(hostif->down_tail - 1, hostif->down_shift);
+
+    return hostif_poll_down(hostif) && hostif->down_head == hostif->down_tail &&
+           (!hostif->simulated ||
+            __atomic_load_n(&hostif->shared->down_ps[last], __ATOMIC_RELAXED) +
+                    emu_hostif_reach_ps(hostif) <=
+                hostif->sim_least_ps);
+}
+
 /* Return the slot to write next. If the process has read everything, this may be the first slot. */
 static inline uint32_t hostif_down_slot(struct emu_hostif *hostif)
 {
     uint32_t at = emu_hostif_slot_at(hostif->down_tail, hostif->down_shift);
 
     if (!emu_hostif_may_wrap(at, hostif->down_tail - hostif->down_published) ||
-        !hostif_poll_down(hostif) || hostif->down_head != hostif->down_tail)
+        !hostif_may_wrap(hostif))
         return at;
     hostif->down_shift -= at;
     atomic_store_explicit(&hostif->shared->down_shift, hostif->down_shift,

@@ -61,6 +61,7 @@ struct emu_hostif {
     uint32_t nodes;
     uint32_t serial; /* unique among all host interfaces so far; not 0 */
     int bell;        /* eventfd written by the process; never read */
+    bool simulated;  /* clock virtual */
     const struct emu_profile *profile;
     struct emu_compute compute;      /* clock virtual: how the process's computing counts */
     uint64_t late_ps_per_byte;       /* delay added by a slow wire: see emu_tx_late_ps() */
@@ -180,6 +181,21 @@ static inline uint32_t emu_hostif_bufs(const struct emu_hostif *hostif)
 /** emu_hostif_rebase - subtract @by_ps from all times. Thread: any, while the worker is stopped. */
 void emu_hostif_rebase(struct emu_hostif *hostif, uint64_t by_ps);
 
+/** emu_hostif_cable_ps - return the time from the departure of a segment until it arrives. Pure. */
+static inline uint64_t emu_hostif_cable_ps(const struct emu_hostif *hostif)
+{
+    return hostif->profile->channel_ps + hostif->profile->switch_ps;
+}
+
+/**
+ * emu_hostif_reach_ps - clock virtual: return the shortest time in which an action of the process
+ * affects the device. Pure.
+ */
+static inline uint64_t emu_hostif_reach_ps(const struct emu_hostif *hostif)
+{
+    return hostif->profile->nic_send_ps + emu_hostif_cable_ps(hostif);
+}
+
 /** emu_hostif_poll - signal new segments, or space for a blocked segment, to the device. */
 void emu_hostif_poll(struct emu_hostif *hostif);
 
@@ -199,9 +215,24 @@ static inline const struct emu_entry *emu_hostif_front(struct emu_hostif *hostif
     return &hostif->batch[hostif->batch_at];
 }
 
-/** emu_hostif_skip - remove the front segment and spend its credit. */
-static inline void emu_hostif_skip(struct emu_hostif *hostif)
+/** emu_hostif_taken - number of segments that the device has taken; the batch is not included. */
+static inline uint32_t emu_hostif_taken(const struct emu_hostif *hostif)
 {
+    return hostif->up_head - (hostif->batch_end - hostif->batch_at);
+}
+
+/**
+ * emu_hostif_skip - remove the front segment at @at_ps, but not before it arrives, and spend its
+ * credit.
+ */
+static inline void emu_hostif_skip(struct emu_hostif *hostif, uint64_t at_ps)
+{
+    uint32_t slot = emu_hostif_slot_at(emu_hostif_taken(hostif), hostif->up_shift);
+    uint64_t front_ps = hostif->batch[hostif->batch_at].time_ps;
+
+    if (hostif->simulated) /* before X2 */
+        __atomic_store_n(&hostif->shared->up_ps[slot], at_ps > front_ps ? at_ps : front_ps,
+                         __ATOMIC_RELAXED);
     hostif->batch_at++;
     hostif->credits->first++;
     hostif->credits->count--;
@@ -220,12 +251,6 @@ static inline uint64_t emu_hostif_word(const struct emu_hostif *hostif, uint32_t
 {
     /* X7 pairs with Y9: a store of the program */
     return atomic_load_explicit(&hostif->shared->memory[at], memory_order_acquire);
-}
-
-/** emu_hostif_taken - number of segments that the device has taken; the batch is not included. */
-static inline uint32_t emu_hostif_taken(const struct emu_hostif *hostif)
-{
-    return hostif->up_head - (hostif->batch_end - hostif->batch_at);
 }
 
 /*
@@ -345,6 +370,13 @@ static inline uint64_t emu_hostif_next_ps(const struct emu_hostif *hostif)
  * meanwhile.
  */
 uint32_t emu_hostif_room(struct emu_hostif *hostif);
+
+/**
+ * emu_hostif_room_ps - timed: return the earliest time, not before @ready_ps, at which the down ring
+ * has a free slot; EMU_NEVER: the process has not read the segment in that slot. Until a later call
+ * finds space, a segment counts as waiting, as for emu_hostif_room().
+ */
+uint64_t emu_hostif_room_ps(struct emu_hostif *hostif, uint64_t ready_ps);
 
 /** emu_hostif_has_room - is there space for @count segments? If not, none counts as waiting. */
 bool emu_hostif_has_room(struct emu_hostif *hostif, uint32_t count);

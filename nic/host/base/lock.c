@@ -86,9 +86,7 @@ void nic_unlock(struct fabemu *fab)
 
 bool nic_in_fabric(struct fabemu *fab)
 {
-    return !nic_has_more(fab) &&
-           atomic_load_explicit(&fab->hostif.shared->up_head, memory_order_acquire) ==
-               fab->hostif.up_tail; /* Y1 */
+    return !nic_has_more(fab) && emu_hostif_nic_taken(&fab->hostif) == fab->hostif.up_tail;
 }
 
 int nic_post(struct fabemu *fab, struct nic_post *post, const struct emu_call *call)

@@ -127,7 +127,7 @@ static uint64_t hello_limit_ns(const struct fabemu *fab, const struct nic_peer *
  * In the up ring, thousands of segments may be in front of the first hello. While the fabric is
  * still taking these, the peer is not silent.
  */
-static void hello_restart_if_taken(const struct fabemu *fab, struct nic_peer *peer, uint64_t now)
+static void hello_restart_if_taken(struct fabemu *fab, struct nic_peer *peer, uint64_t now)
 {
     uint32_t taken = emu_hostif_nic_taken(&fab->hostif);
 

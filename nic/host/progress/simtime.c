@@ -62,9 +62,20 @@ static void await_present(struct fabemu *fab)
 {
     const struct emu_simtime *sim = &fab->hostif.shared->sim;
 
+    uint64_t now_ps = nic_local_ps(fab);
+
     if (nic_was_outside(fab) ||
-        atomic_load_explicit(&sim->reached_ps, memory_order_acquire) < nic_local_ps(fab)) /* Z6 */
-        nic_await(fab, nic_local_ps(fab));
+        atomic_load_explicit(&sim->reached_ps, memory_order_acquire) < now_ps) /* Z6 */
+        nic_await(fab, now_ps);
+    else
+        atomic_store_explicit(&fab->hostif.room_ps, now_ps, memory_order_relaxed);
+}
+
+/* Receive and send. If the up ring is full afterwards, the next wait ends when it has space. */
+static uint32_t poll_rings(struct fabemu *fab)
+{
+    atomic_store_explicit(&fab->hostif.shared->sim.room_wanted, 0, memory_order_relaxed);
+    return nic_poll(fab);
 }
 
 /* The limit of a wait. Each wait in a row is four times as long as the one before it. */
@@ -84,7 +95,7 @@ static uint64_t limit_ps(const struct fabemu *fab, uint32_t waits)
  */
 static uint32_t poll_before_begin(struct fabemu *fab)
 {
-    uint32_t moved = nic_poll(fab);
+    uint32_t moved = poll_rings(fab);
 
     if (!moved)
         nic_await(fab, nic_local_ps(fab));
@@ -99,7 +110,7 @@ static uint32_t poll_in_turn(struct fabemu *fab)
     if (!nic_sim_has_begun(fab))
         return poll_before_begin(fab);
     await_present(fab);
-    moved = nic_poll(fab);
+    moved = poll_rings(fab);
     if (!moved) {
         empty = count_empty(fab);
         if (!empty) {
@@ -107,7 +118,7 @@ static uint32_t poll_in_turn(struct fabemu *fab)
             return 0;
         }
         nic_await(fab, limit_ps(fab, empty - 1));
-        moved = nic_poll(fab);
+        moved = poll_rings(fab);
     }
     if (moved) {
         reset_empty(fab);
@@ -242,7 +253,7 @@ static bool pass(struct fabemu *fab, uint64_t ps)
     until_ps = later_ps(fab, ps);
     while (nic_local_ps(fab) < until_ps && !nic_is_defunct(fab)) {
         nic_await(fab, until_ps);
-        nic_poll(fab);
+        poll_rings(fab);
     }
     pthread_mutex_unlock(&fab->sim.turn);
     return true;

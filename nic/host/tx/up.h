@@ -68,12 +68,7 @@ static inline struct emu_seg *nic_claim(struct fabemu *fab, uint32_t node)
 /** nic_bulk_room - return whether the up ring has space that is not reserved for short segments. */
 static inline bool nic_bulk_room(struct fabemu *fab)
 {
-    struct emu_hostif_nic *hostif = &fab->hostif;
-
-    if (hostif->up_tail - hostif->up_head < EMU_HOSTIF_SLOTS - NIC_RING_RESERVE)
-        return true;
-    hostif->up_head = atomic_load_explicit(&hostif->shared->up_head, memory_order_acquire); /* Y1 */
-    return hostif->up_tail - hostif->up_head < EMU_HOSTIF_SLOTS - NIC_RING_RESERVE;
+    return emu_hostif_nic_has_room(&fab->hostif, NIC_RING_RESERVE);
 }
 
 #endif

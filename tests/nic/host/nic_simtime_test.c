@@ -37,6 +37,7 @@ struct process {
     uint64_t at_ps[ROUNDS]; /* local time after each round */
     bool goes_back;         /* it names a time that is past */
     bool goes_far;          /* it names a time that does not exist */
+    bool is_late;           /* the host delays its polls */
     uint64_t sleeps_ns;     /* it only sleeps for this time */
     uint8_t out[BYTES], in[BYTES];
 };
@@ -46,6 +47,7 @@ struct run {
     struct fabric *fabric;
     pthread_mutex_t lock;
     uint64_t outside_ns; /* set by run_all() */
+    uint64_t full_ns;    /* time for which segments waited for space in down rings; as above */
     struct process process[NODES];
 };
 
@@ -154,6 +156,7 @@ static uint64_t run_all(struct run *run, void *(*body)(void *process))
         pthread_join(run->process[n].thread, NULL);
     fabric_totals_read(run->fabric, &totals);
     run->outside_ns = totals.outside_ns;
+    run->full_ns = fabric_full_ns(run->fabric);
     for (uint32_t n = 0; n < NODES; n++) {
         nic_sim_end(run->process[n].fab);
         nic_close(run->process[n].fab);
@@ -331,6 +334,71 @@ static void wait__is_not_ended_by_each_piece_of_a_long_message(void)
     CU_ASSERT_TRUE(run.process[1].at_ps[1] < LONG_PIECES / 16);
 }
 
+#define FULL_BYTES   (3u << 19) /* more than fits in a ring */
+#define FULL_POLLS   20u
+#define FULL_BUSY_PS UINT64_C(2000000000) /* a ring is full after 0.9 ms */
+
+/* Poll until the requests have completed. On a process that is late, let some host time pass. */
+static void poll_until_done(const struct process *p, struct fabemu_req *req, uint32_t count)
+{
+    for (uint32_t i = 0, polls = 0; i < count; polls++) {
+        if (p->is_late && polls % 8 == p->node)
+            usleep(300);
+        fabemu_progress(p->fab);
+        while (i < count && __atomic_load_n(&req[i].status, __ATOMIC_ACQUIRE) != FABEMU_PENDING)
+            CU_ASSERT_EQUAL(req[i++].status, 0);
+    }
+}
+
+/*
+ * Exchange long messages with both other processes at once. Node 1 computes meanwhile, so its down
+ * ring becomes full.
+ */
+static void *full_main(void *argument)
+{
+    static uint8_t out[FULL_BYTES], in[NODES][2][FULL_BYTES];
+    struct process *p = argument;
+    const struct fabemu_iov from = {out, FULL_BYTES};
+    struct fabemu_req req[4] = {{.status = 0}};
+
+    nic_sim_begin(p->fab);
+    fabemu_await_time(p->fab);
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct fabemu_dest to = {(p->node + 1 + i) % NODES, .queue = 1, .tag = i};
+        const struct fabemu_iov into = {in[p->node][i], FULL_BYTES};
+
+        CU_ASSERT_EQUAL(fabemu_recv(p->queue, FABEMU_ANY_NODE, i, 0, &into, 1, &req[i]), 0);
+        CU_ASSERT_EQUAL(fabemu_send(p->queue, &to, &from, 1, &req[2 + i]), 0);
+    }
+    for (uint32_t i = 0; i < FULL_POLLS; i++)
+        fabemu_progress(p->fab);
+    if (p->node == 1)
+        nic_spend(p->fab, FULL_BUSY_PS);
+    poll_until_done(p, req, 4);
+    p->at_ps[0] = local_ps(p->fab);
+    depart(p);
+    return NULL;
+}
+
+/* The host decides when processes see space in the rings, but this has no effect. */
+static void processes__have_equal_times_when_rings_are_full(void)
+{
+    static struct run first, again;
+    static const char *const profiles[] = {"oq2004", "qsnet3"};
+
+    for (uint32_t i = 0; i < 2 * NODES; i++) {
+        run_open(&first, profiles[i % 2], 1);
+        CU_ASSERT_EQUAL(run_all(&first, full_main), 0);
+        CU_ASSERT_TRUE(first.full_ns > 500000);
+        run_open(&again, profiles[i % 2], 2);
+        again.process[i / 2].is_late = true;
+        CU_ASSERT_EQUAL(run_all(&again, full_main), 0);
+        CU_ASSERT_EQUAL(again.full_ns, first.full_ns);
+        for (uint32_t n = 0; n < NODES; n++)
+            CU_ASSERT_EQUAL(first.process[n].at_ps[0], again.process[n].at_ps[0]);
+    }
+}
+
 #define FORGED_WAITS 100u
 
 /*
@@ -475,6 +543,7 @@ int main(void)
         CASE(sleep__is_outside_unless_the_daemon_owes_a_reply),
         CASE(host_time__has_no_unknown_bits),
         CASE(wait__is_not_ended_by_each_piece_of_a_long_message),
+        CASE(processes__have_equal_times_when_rings_are_full),
         CASE(fabric__is_not_stopped_by_forged_quiet_segments),
         CASE(time__does_not_go_back_for_any_thread),
         CASE(wait__keeps_the_time_that_another_thread_has_spent),

@@ -24,7 +24,8 @@
 /*
  * If all processes wait and no event is left, something outside the fabric must happen next, such
  * as a message of the job's launcher. Processes learn of it by polling, so their waits end after
- * this host time, at an unchanged local time. While a process is outside (simtime.h), simulated
+ * this host time, at an unchanged local time. At an alarm events may be left, so no wait ends: the
+ * process would post at a time that has been simulated already. While a process is outside (simtime.h), simulated
  * time advances in steps of this length.
  */
 #define LOCKSTEP_OUTSIDE_NS 1000000u
@@ -328,12 +329,18 @@ static void begin_if_ready(struct emu_lockstep *lockstep)
         emu_lockstep_publish_base(lockstep, list->hostif[i]);
 }
 
+/* Return whether time stands still until the thread that has set the alarm sets a later one. */
+static bool is_at_alarm(const struct emu_lockstep *lockstep)
+{
+    return lockstep->reached_ps >= lockstep->alarm_ps;
+}
+
 /* Time has reached the alarm: wake the thread that has set it, once. */
 static void ring_alarm(struct emu_lockstep *lockstep)
 {
     uint64_t one = 1;
 
-    if (lockstep->alarm_fd < 0 || lockstep->reached_ps < lockstep->alarm_ps)
+    if (lockstep->alarm_fd < 0 || !is_at_alarm(lockstep))
         return;
     if (write(lockstep->alarm_fd, &one, sizeof one) < 0)
         return; /* EAGAIN: it has been written already */
@@ -420,7 +427,8 @@ void emu_lockstep_idle(struct emu_lockstep *lockstep, unsigned *rounds)
     atomic_exchange_explicit(&worker->asleep, 0, memory_order_seq_cst);
     want_bells(lockstep, 0);
     check_all_asleep(lockstep);
-    if (lockstep->all_wait && !lockstep->any_outside && !wait_has_begun(lockstep))
+    if (lockstep->all_wait && !lockstep->any_outside && !is_at_alarm(lockstep) &&
+        !wait_has_begun(lockstep))
         poll_outside(lockstep);
 }
 

@@ -12,11 +12,13 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "apps/base/command.h"
@@ -43,6 +45,7 @@ struct compare {
     struct list topos, profiles, variants;
     struct list sets;
     const char *seed, *call_ns, *faults; /* NULL: not given */
+    uint32_t date_s;                     /* in all runs, at time 0; seconds since 1970 */
     const char *compute;
     const char *out; /* folder for the files of the runs; NULL: not given */
     const char *csv, *json, *plot;
@@ -110,6 +113,10 @@ static const struct option_row rows[] = {
     {"seed", "N", "seed of random choices (default 1)", .at = AT(seed)},
     {"call-ns", "TIME", "time of each call of the library (default from the profile)",
      .at = AT(call_ns)},
+    {"date", "SECONDS",
+     "the date when simulated time begins, in seconds since 1970 (default: the host's date when "
+     "fabemu compare begins)",
+     .at = AT(date_s), OPTIONS_RANGE(1, 4294967295)},
     {"faults", "FILE|NAME", "inject a schedule of faults into each network", .at = AT(faults)},
     {"compute", "none|cpu|replay:FILE",
      "time that the program computes between calls: none (default), its CPU time in a first run "
@@ -372,7 +379,7 @@ static void row_run(struct compare *compare, struct compare_row *row, unsigned n
 {
     char *variant = row->variant ? strdup(row->variant) : NULL;
     struct words words = row_words(compare, row, variant);
-    char report[PATH_MAX], log[PATH_MAX];
+    char report[PATH_MAX], log[PATH_MAX], date[12];
     sigset_t waited, before;
     struct sigaction now;
     size_t count = 0;
@@ -386,11 +393,14 @@ static void row_run(struct compare *compare, struct compare_row *row, unsigned n
     add_word(&words, "--");
     while (compare->command[count])
         count++;
-    argv = calloc((size_t)words.count + count + 3, sizeof *argv);
+    snprintf(date, sizeof date, "%u", compare->date_s);
+    argv = calloc((size_t)words.count + count + 5, sizeof *argv);
     argv[0] = program_invocation_name;
     argv[1] = (char *)(uintptr_t) "run";
-    memcpy(argv + 2, words.word, (size_t)words.count * sizeof *argv);
-    memcpy(argv + 2 + words.count, compare->command, count * sizeof *argv);
+    argv[2] = (char *)(uintptr_t) "--date"; /* before a variant, which may set another date */
+    argv[3] = date;
+    memcpy(argv + 4, words.word, (size_t)words.count * sizeof *argv);
+    memcpy(argv + 4 + words.count, compare->command, count * sizeof *argv);
     sigemptyset(&waited);
     sigaddset(&waited, SIGCHLD);
     for (const int *s = (const int[]){SIGINT, SIGTERM, SIGHUP, 0}; *s; s++)
@@ -616,6 +626,7 @@ int compare_main(int argc, char **argv)
         return EXIT_FAILURE;
     }
     compare->compute = "none";
+    compare->date_s = (uint32_t)time(NULL);
     status = parse(compare, argc, argv);
     if (status < 0) {
         if (compare->seed)

@@ -239,6 +239,10 @@ static const struct option_row rows[] = {
     {"call-ns", "TIME",
      "with --clock virtual: time of each call of the library (default from the profile)",
      read_call_ns, .group = OPTIONS_COMPUTE},
+    {"date", "SECONDS",
+     "with --clock virtual: the date when simulated time begins, in seconds since 1970 (default: "
+     "the host's)",
+     .at = AT(date_s), OPTIONS_RANGE(1, 4294967295), .group = OPTIONS_COMPUTE},
     {"bound", "NAME=TIME|off", "change a bound on waiting: see below; may be repeated", read_bound,
      .group = OPTIONS_BOUNDS},
     {"provider-name", "NAME",
@@ -601,12 +605,9 @@ static int check_together(const struct options *options, const struct options_co
             return options_usage_error(command->name,
                                        "--bound %s and --set %s cannot be used together",
                                        of_profile[i].name, of_profile[i].field);
-    if (!virtual &&
-        (options->given >> row_of("compute") & 1 || *options->call_set || options->goal))
-        return options_usage_error(command->name, "--%s needs --clock virtual",
-                                   *options->call_set ? "call-ns"
-                                   : options->goal    ? "goal"
-                                                      : "compute");
+    for (size_t i = 0; i < ROWS && !virtual; i++)
+        if (options->given >> i & 1 && rows[i].group & OPTIONS_COMPUTE)
+            return options_usage_error(command->name, "--%s needs --clock virtual", rows[i].name);
     if (options->goal && options->compute_file)
         return options_usage_error(command->name, "--goal cannot be used with --compute record or "
                                                   "replay");

@@ -137,6 +137,7 @@ int options_fabric(struct fabric_config *ret, struct topo_graph **graph,
 
     *ret = (struct fabric_config){.clock = options->clock,
                                   .compute = options->compute,
+                                  .date_s = options->date_s,
                                   .threads = options->threads,
                                   .seed = options->seed,
                                   .began_s = time(NULL),

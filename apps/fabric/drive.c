@@ -108,7 +108,7 @@ static int lockstep_start(struct fabric *fabric)
 
     if (!err)
         err = emu_lockstep_create(&fabric->drive.lockstep, fabric->drive.windows, fabric->worker,
-                                  fabric->workers, lookahead_ps);
+                                  fabric->workers, lookahead_ps, fabric->config.date_s);
     if (err)
         return err;
     fabric->drive.thread = calloc(fabric->workers, sizeof(struct emu_thread *));

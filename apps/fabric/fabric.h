@@ -57,7 +57,8 @@ struct fabric_config {
     const char *provider; /* for reports: name of the libfabric provider; NULL: "fabemu" */
     enum emu_clock_mode clock;
     struct emu_compute compute; /* clock virtual: how the computing of processes counts */
-    uint32_t threads;           /* a count, or FABRIC_THREADS_* */
+    uint32_t date_s;  /* clock virtual: date at time 0, seconds since 1970; 0: that of the host */
+    uint32_t threads; /* a count, or FABRIC_THREADS_* */
     uint64_t seed;
     int64_t began_s; /* for reports: when the command began, seconds since 1970; 0: unknown */
     struct emu_bounds bounds;                  /* limits on waiting; 0 stands for the default */

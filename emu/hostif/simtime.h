@@ -101,7 +101,7 @@ struct emu_simtime {
     _Atomic uint64_t end_ps;                  /* time at which the last wait ended */
     _Atomic uint32_t outside;    /* 1: the process was outside and has not waited since */
     _Atomic uint64_t reached_ps; /* all segments that arrive by then are in the down ring */
-    /* CLOCK_MONOTONIC and CLOCK_REALTIME of the host when simulated time began; 0: it has not */
+    /* CLOCK_MONOTONIC and CLOCK_REALTIME of the process at time 0; base_ns 0: it has not begun */
     _Atomic uint64_t base_ns, base_real_ns;
 };
 

@@ -24,8 +24,9 @@
 /*
  * If all processes wait and no event is left, something outside the fabric must happen next, such
  * as a message of the job's launcher. Processes learn of it by polling, so their waits end after
- * this host time, at an unchanged local time. While a process is outside (simtime.h), simulated
- * time advances in steps of this length.
+ * this host time, at an unchanged local time. Time that stands at an alarm is no such case, because
+ * events may be left: a process would post at a time that has been simulated already. While a
+ * process is outside (simtime.h), simulated time advances in steps of this length.
  */
 #define LOCKSTEP_OUTSIDE_NS 1000000u
 
@@ -49,7 +50,8 @@ struct emu_lockstep {
     _Atomic uint64_t shown_ps;      /* the same, for other threads */
     bool hold;                      /* time has not begun, since not all processes are ready */
     bool complete;                  /* all processes have attached: emu_lockstep_complete() */
-    uint64_t base_ns, base_real_ns; /* the host's clocks when time began; 0: it has not */
+    uint64_t base_ns, base_real_ns; /* of processes' clocks at time 0; 0: time has not begun */
+    uint32_t date_s;                /* processes' date at time 0; 0: that of the host */
     bool all_wait;                  /* in the last pass no process was running, or time was held */
     bool any_outside;               /* in the last pass a process was outside */
     uint64_t alarm_ps; /* time does not advance further; EMU_NEVER: there is no alarm */
@@ -331,9 +333,16 @@ static void begin_if_ready(struct emu_lockstep *lockstep)
             return;
     lockstep->hold = false;
     lockstep->base_ns = emu_now_ns();
-    lockstep->base_real_ns = emu_time_ns(CLOCK_REALTIME);
+    lockstep->base_real_ns = lockstep->date_s ? lockstep->date_s * UINT64_C(1000000000)
+                                              : emu_time_ns(CLOCK_REALTIME);
     each_hostif (lockstep, list, i)
         emu_lockstep_publish_base(lockstep, list->hostif[i]);
+}
+
+/* Return whether time stands still until the thread that has set the alarm sets a later one. */
+static bool is_at_alarm(const struct emu_lockstep *lockstep)
+{
+    return lockstep->reached_ps >= lockstep->alarm_ps;
 }
 
 /* Time has reached the alarm: wake the thread that has set it, once. */
@@ -341,7 +350,7 @@ static void ring_alarm(struct emu_lockstep *lockstep)
 {
     uint64_t one = 1;
 
-    if (lockstep->alarm_fd < 0 || lockstep->reached_ps < lockstep->alarm_ps)
+    if (lockstep->alarm_fd < 0 || !is_at_alarm(lockstep))
         return;
     if (write(lockstep->alarm_fd, &one, sizeof one) < 0)
         return; /* EAGAIN: it has been written already */
@@ -428,7 +437,8 @@ void emu_lockstep_idle(struct emu_lockstep *lockstep, unsigned *rounds)
     atomic_exchange_explicit(&worker->asleep, 0, memory_order_seq_cst);
     want_bells(lockstep, 0);
     check_all_asleep(lockstep);
-    if (lockstep->all_wait && !lockstep->any_outside && !wait_has_begun(lockstep))
+    if (lockstep->all_wait && !lockstep->any_outside && !is_at_alarm(lockstep) &&
+        !wait_has_begun(lockstep))
         poll_outside(lockstep);
 }
 
@@ -443,7 +453,8 @@ uint64_t emu_lockstep_reached_ps(const struct emu_lockstep *lockstep)
 }
 
 int emu_lockstep_create(struct emu_lockstep **ret, struct emu_windows *windows,
-                        struct emu_worker **worker, uint32_t workers, uint64_t lookahead_ps)
+                        struct emu_worker **worker, uint32_t workers, uint64_t lookahead_ps,
+                        uint32_t date_s)
 {
     struct emu_lockstep *lockstep = emu_zeros(sizeof *lockstep);
 
@@ -455,7 +466,8 @@ int emu_lockstep_create(struct emu_lockstep **ret, struct emu_windows *windows,
                                       .hold = true,
                                       .alarm_ps = EMU_NEVER,
                                       .alarm_fd = -1,
-                                      .lookahead_ps = lookahead_ps};
+                                      .lookahead_ps = lookahead_ps,
+                                      .date_s = date_s};
     *ret = lockstep;
     return 0;
 }

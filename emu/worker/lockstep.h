@@ -20,11 +20,13 @@ struct emu_windows;
 struct emu_worker;
 
 /**
- * emu_lockstep_create - create the driver's state at time 0. @windows, @worker: borrowed.
+ * emu_lockstep_create - create the driver's state at time 0. @windows, @worker: borrowed. @date_s:
+ * the processes' date at time 0, in seconds since 1970; 0: that of the host when time begins.
  * Errors: -ENOMEM.
  */
 int emu_lockstep_create(struct emu_lockstep **ret, struct emu_windows *windows,
-                        struct emu_worker **worker, uint32_t workers, uint64_t lookahead_ps);
+                        struct emu_worker **worker, uint32_t workers, uint64_t lookahead_ps,
+                        uint32_t date_s);
 void emu_lockstep_destroy(struct emu_lockstep *lockstep);
 
 /**

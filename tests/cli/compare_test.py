@@ -80,6 +80,15 @@ class TableTest(CompareTest):
         # link_load may differ: the host decides when processes disconnect from each other
         self.assertEqual(first["time_ns"], second["time_ns"])
 
+    def test_all_rows_have_the_same_date(self):
+        """A variant may have another one, in which the program finds the wrong date."""
+        program = os.path.join(os.path.dirname(self.command), "tests", "mpi_simtime")
+        table, _, _ = self.compare(
+            "--topo", "kary:4,2", "--topo", "kary:2,4", "--date", "1000000000", "--variant",
+            "later: --date 1000000001", "--", "mpirun", "-np", "2", "--oversubscribe", program,
+            "--iterations", "1", "--date", "1000000000", status=1)
+        self.assertEqual([row["exit_status"] for row in table["networks"]], [0, 0, 1])
+
     def test_computing_is_recorded_on_the_first_network(self):
         table, _, err = self.compare("--compute", "cpu", "--topo", "kary:4,2", "--topo", "kary:2,4",
                                      "--out", self.file("runs"), *self.program())
@@ -141,6 +150,7 @@ class OptionsTest(CompareTest):
                 (("--set", "none=3", "--", "true"), "--set"),
                 (("--seed", "x", "--", "true"), "--seed x: it must be"),
                 (("--call-ns", "x", "--", "true"), "--call-ns x: it must be"),
+                (("--date", "x", "--", "true"), "--date x: it must be"),
                 (("--compute", "count", "--", "true"), "none, cpu or replay:FILE"),
                 (("--compute", "record:x", "--", "true"), "none, cpu or replay:FILE"),
                 (("--clock", "raw", "--", "true"), "no option '--clock'"),

@@ -188,11 +188,15 @@ class ComputeTest(FabemuCase):
                              (("--compute", "replay:"), "replay:FILE"),
                              (("--compute", "rebuild:x"), "replay:FILE"),
                              (("--call-ns", "-1"), "a time up to 1s"),
-                             (("--call-ns", "2s"), "a time up to 1s")):
+                             (("--call-ns", "2s"), "a time up to 1s"),
+                             (("--date", "0"), "a number from 1 to 4294967295"),
+                             (("--date", "4294967296"), "a number from 1 to 4294967295"),
+                             (("--date", "2001-09-09"), "a number from 1 to 4294967295")):
             done = self.fabemu("run", *VIRTUAL, *options, "--", "true")
             self.assertEqual(done.returncode, 2)
             self.assertIn(why, done.stderr)
-        for option, value in (("--compute", "cpu"), ("--call-ns", "50")):
+        for option, value in (("--compute", "cpu"), ("--call-ns", "50"), ("--goal", "x"),
+                              ("--date", "1000000000")):
             done = self.fabemu("run", option, value, "--", "true")
             self.assertEqual(done.returncode, 2)
             self.assertIn(f"{option} needs --clock virtual", done.stderr)

@@ -65,6 +65,11 @@ class SimtimeTest(FabemuCase):
     def test_many_ranks(self):
         self.check_equal(16, "--profile", "qsnet3", "--threads", "2")
 
+    def test_date(self):
+        out, _ = self.simulate(2, "--date", "1000000000",
+                               arguments=("--iterations", "1", "--date", "1000000000"))
+        self.assertRegex(out, r"simtime: [1-9]\d* checks passed, 0 failed")
+
     def test_processes_that_sleep_outside_the_fabric(self):
         for profile in "oq2004", "qsnet3":
             fifo = os.path.join(self.dir, profile)

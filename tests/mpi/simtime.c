@@ -3,15 +3,17 @@
  * simtime.c - what a program sees of simulated time (fabemu run --clock virtual). Prints times of
  * messages and collectives, which must be equal in each run, and checks the program's clocks.
  *
- *    mpirun -np 4 mpi_simtime [--iterations N] [--sleep S]
+ *    mpirun -np 4 mpi_simtime [--iterations N] [--sleep S] [--date D]
  *
- * With --sleep all ranks first sleep for S seconds of simulated time.
+ * With --sleep all ranks first sleep for S seconds of simulated time. With --date they check that
+ * simulated time begins D seconds after 1970.
  */
 #include "common.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,7 +21,7 @@
 
 struct test {
     struct checks checks;
-    int ranks, iterations, sleep_s;
+    int ranks, iterations, sleep_s, date_s;
     char *data;
 };
 
@@ -209,6 +211,18 @@ static double seconds(clockid_t clock)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
+/* Less than 1 ms after time 0. */
+static void date(struct test *test)
+{
+    double since = seconds(CLOCK_REALTIME) - test->date_s;
+    struct timeval now;
+
+    gettimeofday(&now, NULL);
+    checks_that(&test->checks, since >= 0 && since < 0.001, "time begins at the date of --date");
+    checks_that(&test->checks, time(NULL) == test->date_s && now.tv_sec == test->date_s,
+                "all clocks show this date");
+}
+
 /* The wall time and the monotonic time advance together. */
 static void clocks(struct test *test)
 {
@@ -225,6 +239,7 @@ int main(int argc, char **argv)
     struct test test = {.checks = {.program = "simtime"}, .iterations = 200};
     const struct option_row rows[] = {{"iterations", "N", OPTION_INT, &test.iterations},
                                       {"sleep", "S", OPTION_INT, &test.sleep_s},
+                                      {"date", "D", OPTION_INT, &test.date_s},
                                       {0}};
     int status;
 
@@ -235,6 +250,8 @@ int main(int argc, char **argv)
     test.data = calloc(1, BYTES_MOST);
     if (!test.data)
         MPI_Abort(MPI_COMM_WORLD, 1);
+    if (test.date_s)
+        date(&test);
     sleep((unsigned)test.sleep_s);
     for (int bytes = 8; bytes <= 1 << 18; bytes *= 32)
         pingpong(&test, bytes);

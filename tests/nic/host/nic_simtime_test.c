@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -48,6 +49,7 @@ struct run {
     pthread_mutex_t lock;
     uint64_t outside_ns; /* set by run_all() */
     uint64_t full_ns;    /* time for which segments waited for space in down rings; as above */
+    int alarm_fd;        /* eventfd of fabric_set_alarm() */
     struct process process[NODES];
 };
 
@@ -270,6 +272,57 @@ static void sleep__is_outside_unless_the_daemon_owes_a_reply(void)
 {
     CU_ASSERT_TRUE(outside_ns(0) > 0);
     CU_ASSERT_EQUAL(outside_ns(1), 0);
+}
+
+#define ALARM_PS UINT64_C(1000000000)
+#define AGENT_NS 20000000 /* host time that it takes to react to the alarm */
+
+/* A sleep is one wait, unless the fabric ends the wait early. Record the number of waits. */
+static void *long_sleeper_main(void *argument)
+{
+    struct process *p = argument;
+    struct emu_simtime *sim = &p->fab->hostif.shared->sim;
+    uint32_t begun;
+
+    nic_sim_begin(p->fab);
+    fabemu_await_time(p->fab);
+    begun = atomic_load(&sim->begun);
+    CU_ASSERT_TRUE(p->fab->sim.clock.sleep(p->fab, 10 * ALARM_PS / 1000));
+    p->at_ps[0] = atomic_load(&sim->begun) - begun;
+    detach(p);
+    return NULL;
+}
+
+/* React slowly to the alarm, as a daemon does that applies a fault on a busy host. */
+static void *agent_main(void *argument)
+{
+    static const struct timespec duration = {.tv_nsec = AGENT_NS};
+    struct run *run = argument;
+    uint64_t expired;
+
+    CU_ASSERT_EQUAL(read(run->alarm_fd, &expired, sizeof expired), sizeof expired);
+    CU_ASSERT_EQUAL(fabric_reached_ps(run->fabric), ALARM_PS);
+    nanosleep(&duration, NULL);
+    pthread_mutex_lock(&run->lock); /* as in detach() */
+    fabric_set_alarm(run->fabric, EMU_NEVER, -1);
+    pthread_mutex_unlock(&run->lock);
+    return NULL;
+}
+
+static void wait__does_not_end_while_time_stands_at_an_alarm(void)
+{
+    static struct run run;
+    pthread_t agent;
+
+    run_open(&run, "oq2004", 1);
+    run.alarm_fd = eventfd(0, EFD_CLOEXEC);
+    fabric_set_alarm(run.fabric, ALARM_PS, run.alarm_fd);
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&agent, NULL, agent_main, &run), 0);
+    run_all(&run, long_sleeper_main);
+    pthread_join(agent, NULL);
+    close(run.alarm_fd);
+    for (uint32_t n = 0; n < NODES; n++)
+        CU_ASSERT_EQUAL(run.process[n].at_ps[0], 1);
 }
 
 /* A process may write anything into its part of the host interface. */
@@ -541,6 +594,7 @@ int main(void)
         CASE(fabric__ignores_a_time_that_does_not_exist),
         CASE(sleep__beyond_simulated_time_ends_with_it),
         CASE(sleep__is_outside_unless_the_daemon_owes_a_reply),
+        CASE(wait__does_not_end_while_time_stands_at_an_alarm),
         CASE(host_time__has_no_unknown_bits),
         CASE(wait__is_not_ended_by_each_piece_of_a_long_message),
         CASE(processes__have_equal_times_when_rings_are_full),

@@ -99,8 +99,7 @@ bool emu_hostif_nic_find_room(struct emu_hostif_nic *nic, uint32_t reserve)
 
     if (nic->up_tail - emu_hostif_nic_taken(nic) < EMU_HOSTIF_SLOTS - reserve)
         return true;
-    atomic_store_explicit(&sim->room_at, nic->up_head + EMU_HOSTIF_SLOTS / 2,
-                          memory_order_relaxed);
+    atomic_store_explicit(&sim->room_at, nic->up_head + EMU_HOSTIF_SLOTS / 2, memory_order_relaxed);
     atomic_store_explicit(&sim->room_wanted, 1, memory_order_relaxed); /* before Z1 */
     return false;
 }

@@ -294,9 +294,9 @@ static void count_late(struct emu_hostif *hostif, uint32_t first)
 static void hostif_take_posts(const struct emu_lockstep *lockstep, struct emu_hostif *hostif)
 {
     uint32_t polled = hostif->up_polled, read = hostif->down_polled;
-    uint64_t next_ps = lockstep->reached_ps + 1;
+    uint64_t next_ps = lockstep->reached_ps + 1, cable_ps = emu_hostif_cable_ps(hostif);
 
-    hostif->sim_least_ps = next_ps > emu_hostif_cable_ps(hostif) ? next_ps - emu_hostif_cable_ps(hostif) : 0;
+    hostif->sim_least_ps = next_ps > cable_ps ? next_ps - cable_ps : 0;
     emu_hostif_poll(hostif);
     if (hostif->up_polled - polled <= EMU_HOSTIF_SLOTS)
         count_late(hostif, polled);

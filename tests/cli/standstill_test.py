@@ -27,6 +27,7 @@ REPORT_AFTER_S = 2      # --standstill
 COMPUTES_S = 10  # of ranks that only compute
 HOGS = 16  # processes that leave hardly any core to ranks
 STARVED_S = 4  # time without a core
+STARVED_LIMIT_S = 180  # time limit of the test that waits for STARVED_S of time without a core
 AT_A_TIME = 6  # they are idle most of the time
 PATIENCE_S = 90
 NO_SWITCHES = ("sh", "-c", 'OMPI_MCA_coll=^fabemu exec "$@"', "sh")
@@ -410,7 +411,9 @@ class StandstillTest(FabemuCase):
                 for _ in range(HOGS)]
         self.started += hogs
         least_ns = status["standstill"].get("starved_ns", 0) + STARVED_S * 1e9
+        end = time.monotonic() + STARVED_LIMIT_S
         while status["standstill"].get("starved_ns", 0) < least_ns:
+            self.assertLess(time.monotonic(), end, "time without a core is not counted")
             time.sleep(0.05)
             status = standing()
             self.assertTrue(status, "it has ended, and nothing has moved")

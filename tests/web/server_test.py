@@ -511,11 +511,14 @@ class Simulated(WebCase):
 
     def test_every_signal_ends_it_and_leaves_nothing(self):
         for signo in (signal.SIGTERM, signal.SIGHUP, None):
-            deaf = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as for a script's background job
+            # SIGINT as for a script's background job. nohup, if it runs this test, ignores SIGHUP.
+            saved = [(number, signal.signal(number, handler)) for number, handler in
+                     ((signal.SIGINT, signal.SIG_IGN), (signal.SIGHUP, signal.SIG_DFL))]
             try:
                 run, _, reader = self.begin()
             finally:
-                signal.signal(signal.SIGINT, deaf)
+                for number, handler in saved:
+                    signal.signal(number, handler)
             if signo:
                 run.send_signal(signo)
             else:

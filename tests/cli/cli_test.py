@@ -108,6 +108,23 @@ class CliTest(FabemuCase):
             with self.subTest(args=args):
                 self.one_line(self.fabemu(*args), 2, *words)
 
+    def test_usage_errors_of_mpi_check__are_one_line_of_rank_0(self):
+        program = os.path.join(os.path.dirname(self.command), "tests", "mpi_check")
+        for words, error in ((["--foo"], "there is no option '--foo'; see --help"),
+                             (["quick"], "there is no option 'quick'; see --help"),
+                             (["--seed"], "--seed needs a value; see --help"),
+                             (["--part", "x"], "--part x: it must be a number from 0 to"),
+                             (["--skip", "scan"], "--skip scan: it must be reductions|broadcasts|"),
+                             (["--skip", "odds|scans"], "--skip odds|scans: it must be ")):
+            with self.subTest(words=words):
+                done = [subprocess.run([program, *words], text=True, capture_output=True,
+                                       env=dict(os.environ, OMPI_COMM_WORLD_RANK=rank), timeout=60)
+                        for rank in ("0", "1")]
+                self.assertEqual((done[0].returncode, done[0].stdout), (2, ""))
+                self.assertEqual(len(done[0].stderr.splitlines()), 1)
+                self.assertIn(f"mpi_check: {error}", done[0].stderr)
+                self.assertEqual((done[1].returncode, done[1].stdout, done[1].stderr), (0, "", ""))
+
     def test_bad_spec__is_one_line_with_the_valid_values(self):
         for spec in ("kary", "kary:0,2", "torus:4", "kary:2,x", "kary:900,900", ""):
             with self.subTest(spec=spec):

@@ -723,7 +723,7 @@ class CliTest(FabemuCase):
 
     def test_no_such_fabric__is_one_line(self):
         for command in ("down", "status", "env"):
-            self.one_line(self.fabemu(command, "none"), 1, "no fabric named 'none'", "fabemu up")
+            self.one_line(self.fabemu(command, "none"), 1, "no fabric named 'none'")
 
     def test_a_command_without_a_name__is_for_the_only_fabric(self):
         def socket_of_env():
@@ -735,10 +735,12 @@ class CliTest(FabemuCase):
         self.assertEqual(self.fabemu("fault").stdout, "no faults\n")
         self.assertIn("fabric only: ", self.fabemu("top", "--once", "--every", "100ms").stdout)
         self.assertIn("only: right", self.fabemu("check").stdout)
+        self.one_line(self.fabemu("status", "onyl"), 1,
+                      "no fabric named 'onyl' is running; 1 fabric runs: only; give its NAME")
         self.up("other")
         self.one_line(self.fabemu("env"), 1, "no fabric named 'default'")
         for command in ("top", "--once"), ("fault",), ("check",), ("down",):
-            self.one_line(self.fabemu(*command), 1, "2 fabrics run: only, other; give a NAME")
+            self.one_line(self.fabemu(*command), 1, "2 fabrics run: only, other; give its NAME")
         self.up("default")
         self.assertEqual(socket_of_env(), "default")
         for name in ("default", "other"):

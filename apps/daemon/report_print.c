@@ -469,6 +469,8 @@ void report_print(FILE *out, struct json_object *report)
     if (member(report, "exit_status"))
         fprintf(out, "  command      exit status %lld after %s\n", number(report, "exit_status"),
                 duration_of_ns(real(report, "wall_s") * 1e9).text);
+    else if (member(report, "wall_s"))
+        fprintf(out, "  command      not started\n");
     print_fabric(out, report);
     if (number(report, "standstill_ns"))
         fprintf(out, "  standstill   nothing moved for %s\n", lasted(report, "standstill_ns").text);

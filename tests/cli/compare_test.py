@@ -121,6 +121,14 @@ class TableTest(CompareTest):
         self.assertNotEqual(bad["exit_status"], 0)
         self.assertIn("\nkary:2,2 failed: exit status", out)
 
+    def test_a_slow_start_is_not_the_reason_of_a_failure(self):
+        table, _, _ = self.compare("--topo", "kary:2,2", "--out", self.file("runs"), "--", "mpirun",
+                                   "-np", "1", "sh", "-c", "sleep 3; exit 7", status=1)
+        with open(self.file("runs/1.txt"), encoding="utf-8") as file:
+            self.assertIn("fabemu: waiting: no process has attached to the fabric yet\n",
+                          file.read())
+        self.assertRegex(table["networks"][0]["error"], r"^exit status 7: no process attached to ")
+
     def test_a_recording_that_fails(self):
         table, _, err = self.compare("--compute", "cpu", "--topo", "kary:4,2", "--topo", "kary:2,4",
                                      "--", "false", status=1)

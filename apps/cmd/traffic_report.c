@@ -408,11 +408,14 @@ static void title_text(FILE *out, const struct traffic_config *config, const cha
 }
 
 /* Print the parameters of a pattern, but not those of multicasts, which open_text() prints. */
-static void parameters_text(FILE *out, const char *before, const struct traffic_pattern *pattern)
+static void parameters_text(FILE *out, const char *before, const struct traffic_config *config)
 {
+    const struct traffic_pattern *pattern = &config->pattern;
+    char node[TOPO_SHOWN_BYTES];
+
     if (pattern->kind == TRAFFIC_HOTSPOT)
-        fprintf(out, "%shot spot     node %u, fraction %g of the messages of all others\n", before,
-                pattern->hot, hot_fraction(pattern));
+        fprintf(out, "%shot spot     %s, fraction %g of the messages of all others\n", before,
+                topo_show_node(config->fabric.graph, pattern->hot, node), hot_fraction(pattern));
     else if (pattern->kind == TRAFFIC_PERMUTATION)
         fprintf(out, "%spermutation  number %u\n", before, pattern->number);
 }
@@ -449,7 +452,7 @@ void traffic_report_text(FILE *out, const struct traffic_result *result,
 {
     title_text(out, config, title->pattern);
     origin_print(out, title->origin, "  origin       ", "               ");
-    parameters_text(out, "  ", &config->pattern);
+    parameters_text(out, "  ", config);
     if (config->goal) {
         goal_text(out, result, title);
     } else if (!result->collective) {
@@ -497,7 +500,7 @@ void traffic_report_head(FILE *out, const struct traffic_config *config,
     origin_print(out, title->origin, "# ", "# ");
     fputs("# ", out);
     title_text(out, config, title->pattern);
-    parameters_text(out, "# ", &config->pattern);
+    parameters_text(out, "# ", config);
     fprintf(out, "%7s %8s %8s %10s %10s %10s %10s\n", "load", "offered", "accepted", "mean/ns",
             "median/ns", "p99/ns", "max/ns");
 }

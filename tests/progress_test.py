@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """progress_test - scripts/progress, which shows the progress of a command that prints to it."""
+import os
 import pathlib
 import subprocess
 import unittest
@@ -27,6 +28,20 @@ class Progress(unittest.TestCase):
                  "7/7", "0/0", "text")
         self.assertEqual(self.shown(*lines), "")
         self.assertEqual(self.shown(*lines, "[30/100]"), "p: 30 % done\n")
+
+    def test_a_line_after_a_silence(self):
+        environment = dict(os.environ, PROGRESS_SECONDS="1")
+        with subprocess.Popen([PROGRESS, "p"], stdin=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True, bufsize=1, env=environment) as running:
+            self.assertRegex(running.stderr.readline(), r"^p: \d+ s so far$")
+            running.stdin.write("[30/1")  # a part of a line
+            running.stdin.flush()
+            self.assertRegex(running.stderr.readline(), r"^p: \d+ s so far$")
+            running.stdin.write("00]\n")
+            lines = [running.stderr.readline() for _ in range(3)]
+            self.assertIn("p: 30 % done\n", lines)
+            self.assertRegex(lines[-1], r"^p: 30 % done, \d+ s so far$")
+            running.stdin.close()
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "emu/util/nearest.h"
 
@@ -95,10 +96,14 @@ int topo_parse(struct topo_graph **ret, const char *spec, char *error, size_t er
     }
     if (names_file(spec))
         return topo_load(ret, spec, error, error_bytes);
-    snprintf(why, sizeof why,
-             "want kary:K,N, qsnet:N, clos:radix=R,levels=L, or a file (./NAME); see fabemu topo "
-             "--help%s",
-             nearest_in(spec, "kary, qsnet, clos").text);
+    if (access(spec, F_OK) == 0)
+        snprintf(why, sizeof why, "it must begin with './' or '/' if it is the file of this name");
+    else
+        snprintf(
+            why, sizeof why,
+            "want kary:K,N, qsnet:N, clos:radix=R,levels=L, or a file (./NAME); see fabemu topo "
+            "--help%s",
+            nearest_in(spec, "kary, qsnet, clos").text);
 
 failed:
     spec_show(shown, spec);

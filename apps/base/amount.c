@@ -3,6 +3,7 @@
 #include "apps/base/amount.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* Return the number of decimals with which @value, from 0 to 999, has three digits. */
 static int decimals(double value)
@@ -27,19 +28,35 @@ struct amount amount_of_bytes(uint64_t bytes)
     return ret;
 }
 
-struct amount amount_count(uint64_t count)
+/* Return a number with its digits before the point, if there is one, in groups of three. */
+static struct amount grouped(const char *digits)
 {
     struct amount ret;
-    char digits[24];
-    int length = snprintf(digits, sizeof digits, "%llu", (unsigned long long)count), at = 0;
+    int whole = (int)strcspn(digits, "."), at = 0;
 
-    for (int i = 0; i < length; i++) {
-        if (i && (length - i) % 3 == 0)
+    for (int i = 0; i < whole; i++) {
+        if (i && (whole - i) % 3 == 0)
             ret.text[at++] = ',';
         ret.text[at++] = digits[i];
     }
-    ret.text[at] = '\0';
+    snprintf(ret.text + at, sizeof ret.text - (size_t)at, "%s", digits + whole);
     return ret;
+}
+
+struct amount amount_count(uint64_t count)
+{
+    char digits[24];
+
+    snprintf(digits, sizeof digits, "%llu", (unsigned long long)count);
+    return grouped(digits);
+}
+
+struct amount amount_of_real(double value, int decimals)
+{
+    char digits[24];
+
+    snprintf(digits, sizeof digits, "%.*f", decimals, value);
+    return grouped(digits);
 }
 
 #define MINUTES_FROM_S 120.0  /* longer times are printed as minutes and seconds */

@@ -18,6 +18,12 @@ struct amount amount_of_bytes(uint64_t bytes);
 /** amount_count - return a count with all digits, in groups of three: "573,269". Pure. */
 struct amount amount_count(uint64_t count);
 
+/**
+ * amount_of_real - return a number, from 0 to 1e18, with @decimals digits after the point. Those
+ * before it are in groups of three: "11,636.4". Pure.
+ */
+struct amount amount_of_real(double value, int decimals);
+
 /** plural_s - return the ending of a regular noun after @count: "" or "s". Pure. */
 static inline const char *plural_s(uint64_t count)
 {

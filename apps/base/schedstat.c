@@ -119,12 +119,20 @@ static uint64_t thread_waited(int tasks, struct thread *now, const struct thread
     return since_ns;
 }
 
-/* Return the wait of @ns minus WAITS_SHARED_NS for each time that the thread got a core. */
+/*
+ * Return the part of a wait of @ns that does not come from sharing a core: nothing if it was at
+ * most WAITS_SHARED_NS each time, on average, all of it from twice that on, and a growing share in
+ * between. A program that yields at each poll waits so long for each of its polls that it
+ * hardly runs, so nothing of that may be left out.
+ */
 static uint64_t beyond_sharing(const struct thread *now, const struct thread *before, uint64_t ns)
 {
     uint64_t slices = now->slices - (before && before->slices <= now->slices ? before->slices : 0);
 
-    return ns / WAITS_SHARED_NS > slices ? ns - slices * WAITS_SHARED_NS : 0;
+    if (ns / WAITS_SHARED_NS <= slices)
+        return 0;
+    uint64_t beyond_ns = ns - slices * WAITS_SHARED_NS;
+    return beyond_ns > ns / 2 ? ns : 2 * beyond_ns;
 }
 
 #define THREADS_STEP 16u /* threads by which the array grows */

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "apps/base/amount.h"
 #include "apps/bench/bench_build.h"
 #include "apps/fabric/origin.h"
 #include "emu/dev/affinity.h"
@@ -139,8 +140,8 @@ void bench_begin(struct bench *bench)
     origin_print(stdout, bench->origin, "# ", "# ");
     json_object_object_foreach(bench->conditions, name, value)
         printf("# %s: %s\n", name, json_object_get_string(value));
-    printf("\n%-33s %9s %-8s %9s %9s %3s %9s %8s\n", "", "median", "unit", "least", "most", "n",
-           "bound", "of bound");
+    printf("\n%-33s %8s %-7s %8s %8s %2s %8s\n", "", "median", "unit", "least", "most", "n",
+           "of bound");
     fflush(stdout);
 }
 
@@ -187,19 +188,18 @@ static void print_text(const struct bench_row *row)
     struct bench_samples in_order = sorted(row->samples);
     double figure[3] = {median(row->samples), in_order.value[0],
                         in_order.value[in_order.count ? in_order.count - 1 : 0]};
-    char text[3][32];
+    struct amount text[3];
 
     if (row->error) {
-        printf("%-33s %9s %s\n", row->name, "failed", row->error);
+        printf("%-33s %8s %s\n", row->name, "failed", row->error);
         return;
     }
     for (int i = 0; i < 3; i++)
-        snprintf(text[i], sizeof text[i], "%.*f", figure[i] < 100 ? 2 : 1, figure[i]);
-    printf("%-33s %9s %-8s %9s %9s %3u", row->name, text[0], row->unit, text[1], text[2],
-           in_order.count);
+        text[i] = amount_of_real(figure[i], figure[i] < 100 ? 2 : 1);
+    printf("%-33s %8s %-7s %8s %8s %2u", row->name, text[0].text, row->unit, text[1].text,
+           text[2].text, in_order.count);
     if (row->bound)
-        printf(" %9.*f %7.0f%%", median(row->bound) < 100 ? 2 : 1, median(row->bound),
-               100 * of_bound(row));
+        printf(" %7.0f%%", 100 * of_bound(row));
     printf("\n");
 }
 

@@ -5,7 +5,12 @@
 -- docs/capture.md describes the installation and the fields. Input is not trusted, so the length is
 -- checked before every read.
 
-local fabemu = Proto("fabemu", "fabemu fabric")
+-- Both Wireshark's folder of plugins and the option -X lua_script may name this file. The second
+-- time it does nothing, because a protocol can be registered only once.
+local is_first, fabemu = pcall(Proto, "fabemu", "fabemu fabric")
+if not is_first then
+    return
+end
 local frames = Proto("fabemu_frame", "fabemu frame between hosts")
 
 -- --- names -----------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 #include "apps/cmd/arrival.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "apps/base/command.h"
 #include "apps/base/amount.h"
@@ -10,6 +11,8 @@
 #include "emu/util/json.h"
 #include "emu/util/now.h"
 
+#define WAITING  "waiting: "         /* begins a line about a wait that goes on */
+#define ATTACHED " attached, after " /* is in the line about its end */
 #define FIRST_MS 2000 /* the first line is printed this long after the start of the wait */
 
 static void wait_begins(struct arrival *a)
@@ -40,10 +43,15 @@ void arrival_event(struct arrival *a, struct json_object *event)
 
         if (ranks > 1)
             snprintf(all, sizeof all, "all %lld processes have", (long long)ranks);
-        print_message("%s attached, after %s", all,
+        print_message("%s" ATTACHED "%s", all,
                       duration_of_ns((double)(emu_now_ms() - a->since_ms) * 1e6).text);
     }
     a->waits = false;
+}
+
+bool arrival_is_line(const char *line)
+{
+    return strncmp(line, WAITING, sizeof WAITING - 1) == 0 || strstr(line, ATTACHED);
 }
 
 int64_t arrival_due_ms(const struct arrival *a)
@@ -60,10 +68,10 @@ void arrival_print(struct arrival *a)
     if (arrival_due_ms(a) != 0)
         return;
     if (a->ranks)
-        print_message("waiting: %lld of %lld processes %s attached", (long long)a->attached,
+        print_message(WAITING "%lld of %lld processes %s attached", (long long)a->attached,
                       (long long)a->ranks, a->attached == 1 ? "has" : "have");
     else
-        print_message("waiting: no process has attached to the fabric yet");
+        print_message(WAITING "no process has attached to the fabric yet");
     a->printed = a->attached;
     a->next_ms = a->since_ms + 2 * (emu_now_ms() - a->since_ms);
 }

@@ -35,6 +35,12 @@ void arrival_event(struct arrival *a, struct json_object *event);
 /** arrival_due_ms - return the time until arrival_print() prints a line, in ms; -1: never. */
 int64_t arrival_due_ms(const struct arrival *a);
 
+/**
+ * arrival_is_line - return whether @line, without "fabemu: ", is one of arrival_print() or
+ * arrival_event(). Pure.
+ */
+bool arrival_is_line(const char *line);
+
 /** arrival_print - print a line if one is due. */
 void arrival_print(struct arrival *a);
 

@@ -24,6 +24,7 @@
 #include "apps/base/command.h"
 #include "apps/base/message.h"
 #include "apps/base/output.h"
+#include "apps/cmd/arrival.h"
 #include "apps/cmd/commands.h"
 #include "apps/cmd/options.h"
 #include "apps/cmd/scratch.h"
@@ -339,7 +340,10 @@ static int run_wait(struct compare *compare, pid_t pid, const sigset_t *waited)
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/* The last line of @file that tells why a run has failed, without "fabemu: ". */
+/*
+ * Find the line of @file that tells why a run has failed, without "fabemu: ". Lines about a slow
+ * start do not.
+ */
 static void find_why(FILE *file, char *why, size_t bytes)
 {
     static const char mark[] = "fabemu: ";
@@ -352,7 +356,7 @@ static void find_why(FILE *file, char *why, size_t bytes)
         line[strcspn(line, "\n")] = '\0';
         if (differs && strstr(line, "; from here on"))
             *strstr(line, "; from here on") = '\0';
-        if (text && (differs || (!*why && strcmp(text, "report") != 0)))
+        if (text && (differs || (!*why && strcmp(text, "report") != 0 && !arrival_is_line(text))))
             snprintf(why, bytes, "%s", text);
         if (differs)
             return;

@@ -65,36 +65,42 @@ static struct figures figures_of(const struct compare_table *table, unsigned i)
 
 /* --- text ---------------------------------------------------------------------------- */
 
+/* The table has 80 columns. A name that is longer than this has a line of its own. */
+#define NAME_COLUMNS 9
+
+static void print_row(FILE *out, const struct figures *f)
+{
+    fprintf(out, " %8s ", duration_of_ns((double)f->time_ns).text);
+    if (f->ratio > 0)
+        fprintf(out, "%6.3f", f->ratio);
+    else
+        fprintf(out, "%6s", "-");
+    fprintf(out, " %8s %10s %9s", duration_of_ns((double)f->waited_ns[0]).text,
+            duration_of_ns((double)f->waited_ns[1]).text,
+            duration_of_ns((double)f->waited_ns[2]).text);
+    fprintf(out, " %7s %7s %6s\n", amount_of_real(f->link_mean, 1).text,
+            amount_count(f->link_most).text, f->exact ? "yes" : "no");
+}
+
 void compare_print(FILE *out, const struct compare_table *table)
 {
-    int width = 7;
-
     origin_print(out, table->origin, "# ", "# ");
-    for (unsigned i = 0; i < table->rows; i++)
-        if ((int)strlen(table->row[i].name) > width)
-            width = (int)strlen(table->row[i].name);
-    fprintf(out, "\n%-*s %10s %6s  %32s %10s  %17s  %s\n", width, "", "", "",
-            "ranks waited, after calls", "", "segments of a link", "");
-    fprintf(out, "%-*s %10s %6s  %10s %10s %10s %10s  %9s %9s  %s\n", width, "network", "time",
-            "ratio", "message", "collective", "one-sided", "in all", "mean", "most", "exact");
+    fprintf(out, "\n%*s %8s %6s %29s %15s\n", NAME_COLUMNS, "", "", "", "ranks waited, after calls",
+            "segments a link");
+    fprintf(out, "%-*s %8s %6s %8s %10s %9s %7s %7s %6s\n", NAME_COLUMNS, "network", "time",
+            "ratio", "message", "collective", "one-sided", "mean", "most", "exact");
     for (unsigned i = 0; i < table->rows; i++) {
         const struct compare_row *row = &table->row[i];
         struct figures f = figures_of(table, i);
 
-        fprintf(out, "%-*s ", width, row->name);
         if (*row->why) {
-            fprintf(out, "failed: %s\n", row->why);
+            fprintf(out, "%s failed: %s\n", row->name, row->why);
             continue;
         }
-        fprintf(out, "%10s ", duration_of_ns((double)f.time_ns).text);
-        if (f.ratio > 0)
-            fprintf(out, "%6.3f ", f.ratio);
-        else
-            fprintf(out, "%6s ", "-");
-        for (size_t c = 0; c < CLASSES; c++)
-            fprintf(out, " %10s", duration_of_ns((double)f.waited_ns[c]).text);
-        fprintf(out, " %10s  %9.1f %9s  %s\n", duration_of_ns((double)f.waited_all_ns).text,
-                f.link_mean, amount_count(f.link_most).text, f.exact ? "yes" : "no");
+        fprintf(out, "%-*s", NAME_COLUMNS, row->name);
+        if (strlen(row->name) > NAME_COLUMNS)
+            fprintf(out, "\n%*s", NAME_COLUMNS, "");
+        print_row(out, &f);
     }
 }
 

@@ -234,7 +234,7 @@ static int ask(const char *name, struct json_object *request, const struct query
     struct nearest kind = nearest_to(name); /* the name may be a misspelt kind of fault */
     for (int i = 0; err == -ENOENT && i < FAULT_KINDS; i++)
         nearest_try(&kind, fault_name((enum fault_kind)i));
-    print_message("%s%s", error, nearest_question(&kind, "").text);
+    print_message("%s%s", error, nearest_question(&kind, "fabemu fault ").text);
     return exit_status_of(err);
 }
 
@@ -322,9 +322,14 @@ static int live_list(const char *name, bool json)
     return EXIT_SUCCESS;
 }
 
-/* Return whether @word is part of a fault (a kind, KEY=VALUE or KEY), not the name of a fabric. */
+/*
+ * Return whether @word is part of a fault (a kind, KEY=VALUE or KEY) or a scenario, not the name of
+ * a fabric.
+ */
 static bool is_of_fault(const char *word)
 {
+    if (fault_scenario_find(word))
+        return true;
     for (int kind = 0; kind < FAULT_KINDS; kind++)
         if (strcmp(word, fault_name((enum fault_kind)kind)) == 0)
             return true;

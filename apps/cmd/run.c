@@ -454,6 +454,9 @@ static void await_browser(struct run *run)
     print_message("the command starts once a browser has opened the page");
     while (run->phase == RUNNING && run->web->pid > 0 && !web_opened(run->web))
         wait_events(run, run->web->child_fd, -1);
+    if (run->phase != RUNNING)
+        print_message("the run ended before a browser opened the page: the command was not "
+                      "started");
     run->start_ms = emu_now_ms();
 }
 
@@ -502,7 +505,8 @@ static void complete_report(struct run *run, int status)
 
     snprintf(wall_text, sizeof wall_text, "%.3f", wall_s);
     json_object_object_add(report, "command", origin_words(run->argv));
-    json_object_object_add(report, "exit_status", json_object_new_int(status));
+    json_object_object_add(report, "exit_status",
+                           run->command ? json_object_new_int(status) : NULL);
     standstill_report(&run->standstill, report);
     json_object_object_add(report, "wall_s", json_object_new_double_s(wall_s, wall_text));
 }

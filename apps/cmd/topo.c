@@ -183,7 +183,8 @@ static void print_memory(const struct topo_graph *graph, const struct fabric_byt
     if (least < graph->ports || most > graph->ports)
         snprintf(size, sizeof size, " (each is emulated with %u ports%s)", graph->ports,
                  most > graph->ports ? ", enough for the used ones" : "");
-    printf("  memory         %s per switch%s, %s per idle node, %s more if attached, %s in all\n",
+    printf("  memory         %s per switch%s, %s per idle node,\n                 "
+           "%s more if attached, %s in all\n",
            amount_of_bytes(bytes->per_switch).text, size,
            amount_of_bytes(bytes->per_idle_node).text,
            amount_of_bytes(bytes->per_attached_node).text, amount_of_bytes(bytes->total).text);
@@ -196,20 +197,22 @@ static void print_text(const struct fabric_config *config, const struct figures 
     char rates[512];
 
     printf("%s\n", graph->spec);
-    printf("  nodes          %u\n", graph->nodes);
+    printf("  nodes          %s\n", amount_count(graph->nodes).text);
     print_switches(graph);
-    printf("  links          %llu to nodes, %llu between switches\n",
-           (unsigned long long)figures->node_cables, (unsigned long long)figures->switch_cables);
+    printf("  links          %s to nodes, %s between switches\n",
+           amount_count(figures->node_cables).text, amount_count(figures->switch_cables).text);
     if (options_print_rates(config, rates, sizeof rates))
         printf("  rates          %s\n", rates);
     print_parts(graph, figures);
     if (graph->label)
         printf("  direction up   %s\n", topo_up_text(graph->up));
     printf("  longest route  %u switch%s\n", figures->longest, plural_es(figures->longest));
-    printf("  zero load      %.1f ns over 1 switch", (double)figures->least_ps / 1000);
+    printf("  zero load      %s ns over 1 switch",
+           amount_of_real((double)figures->least_ps / 1000, 1).text);
     if (figures->longest > 1)
-        printf(", %.1f ns over %u", (double)figures->most_ps / 1000, figures->longest);
-    printf(" (profile %s, %d bytes)\n", config->profile.name, SEGMENT_BYTES);
+        printf(", %s ns over %u", amount_of_real((double)figures->most_ps / 1000, 1).text,
+               figures->longest);
+    printf("\n                 (profile %s, %d bytes)\n", config->profile.name, SEGMENT_BYTES);
     print_memory(graph, &figures->bytes);
     if (figures->workers)
         printf("  workers        %u: the route to a random node has on average %.2f cables between "

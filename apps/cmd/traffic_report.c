@@ -239,6 +239,7 @@ static void goal_json(struct json_object *all, const struct traffic_result *resu
     json_add_number(one, "operations", goal->operations);
     json_add_number(one, "messages", goal->messages);
     json_add_number(one, "bytes", goal->bytes);
+    json_add_number(one, "collectives", goal->collectives);
     add_ns(one, "completion_ns", goal->finish_ps.most_ps);
     json_object_object_add(one, "finish_ns", range_json(&goal->finish_ps));
     json_object_object_add(one, "blocked_ns", range_json(&goal->blocked_ps));
@@ -319,6 +320,11 @@ struct json_object *traffic_report_json(const struct traffic_result *result,
 
 /* --- text --------------------------------------------------------------------------- */
 
+static struct amount ns_text(uint64_t ps)
+{
+    return amount_of_real(ns(ps), 1);
+}
+
 static void latency_text(FILE *out, const char *what, const struct traffic_latency *latency)
 {
     char ci[32] = ""; /* one sample, or equal samples, have no confidence interval */
@@ -328,10 +334,12 @@ static void latency_text(FILE *out, const char *what, const struct traffic_laten
         return;
     }
     if (latency->mean_ci95_ps >= 0)
-        snprintf(ci, sizeof ci, " (+- %.1f)", latency->mean_ci95_ps / 1000);
-    fprintf(out, "  %-12s %.1f ns%s mean, %.1f least, %.1f median, %.1f 99 %%, %.1f most\n", what,
-            ns(latency->mean_ps), ci, ns(latency->least_ps), ns(latency->median_ps),
-            ns(latency->p99_ps), ns(latency->most_ps));
+        snprintf(ci, sizeof ci, " (+- %.24s)",
+                 amount_of_real(latency->mean_ci95_ps / 1000, 1).text);
+    fprintf(out, "  %-12s %s ns%s mean, %s least, %s median, %s 99 %%, %s most\n", what,
+            ns_text(latency->mean_ps).text, ci, ns_text(latency->least_ps).text,
+            ns_text(latency->median_ps).text, ns_text(latency->p99_ps).text,
+            ns_text(latency->most_ps).text);
 }
 
 /* Print the rates per source, in payload bytes or, if messages have no payload, in messages. */
@@ -340,11 +348,12 @@ static void rates_text(FILE *out, const struct traffic_result *result)
     const struct traffic_rates *from = &result->from;
     double unit = (result->bytes ? (double)result->bytes : 1) / 1e6;
 
-    fprintf(
-        out,
-        "  per source   %.1f million %s a second, %.1f least, %.1f most; %.4g million messages\n",
-        unit * from->mean, result->bytes ? "bytes of payload" : "messages", unit * from->least,
-        unit * from->most, from->mean / 1e6);
+    fprintf(out,
+            "  per source   %s million %s a second, %s least, %s most; %.4g million messages\n",
+            amount_of_real(unit * from->mean, 1).text,
+            result->bytes ? "bytes of payload" : "messages",
+            amount_of_real(unit * from->least, 1).text, amount_of_real(unit * from->most, 1).text,
+            from->mean / 1e6);
 }
 
 static void open_text(FILE *out, const struct traffic_result *result,
@@ -356,12 +365,12 @@ static void open_text(FILE *out, const struct traffic_result *result,
         fprintf(out, "  multicast    by %s, %.2f destinations on average\n",
                 config->by_messages ? multicast_of(config, how, sizeof how) : "the switches",
                 result->fanout);
-    fprintf(out, "  sources      %u, load %g each, %s, messages of %llu byte%s\n", result->senders,
+    fprintf(out, "  sources      %u, load %g each, %s, messages of %s byte%s\n", result->senders,
             load_of(config), config->fixed_gaps ? "at fixed intervals" : "Poisson",
-            (unsigned long long)result->bytes, plural_s(result->bytes));
-    fprintf(out, "  measured     %s after %s of warm-up; %llu message%s%s\n",
+            amount_count(result->bytes).text, plural_s(result->bytes));
+    fprintf(out, "  measured     %s after %s of warm-up; %s message%s%s\n",
             duration_of_ns(ns(result->measure_ps)).text, duration_of_ns(ns(result->warmup_ps)).text,
-            (unsigned long long)result->latency.messages, plural_s(result->latency.messages),
+            amount_count(result->latency.messages).text, plural_s(result->latency.messages),
             result->steady || result->saturated ? "" : "; not steady: it was still changing");
     fprintf(out, "  throughput   %.4f offered, %.4f (+- %.4f) accepted%s\n", result->offered,
             result->accepted.mean, result->accepted.ci95,
@@ -372,10 +381,10 @@ static void open_text(FILE *out, const struct traffic_result *result,
         latency_text(out, "last copy", &result->completion);
     if (result->saturated)
         fprintf(out,
-                "  waiting      %lld message%s at the sources; %llu of the measurement not "
+                "  waiting      %s message%s at the sources; %s of the measurement not "
                 "delivered, and not in the latency\n",
-                (long long)result->backlog, plural_s((uint64_t)result->backlog),
-                (unsigned long long)result->undelivered);
+                amount_count((uint64_t)result->backlog).text, plural_s((uint64_t)result->backlog),
+                amount_count(result->undelivered).text);
 }
 
 static void series_text(FILE *out, const struct traffic_series *series)
@@ -384,8 +393,9 @@ static void series_text(FILE *out, const struct traffic_series *series)
         return;
     fprintf(out, "  series       from/us  million bytes of payload a second, all nodes\n");
     for (uint32_t i = 0; i < series->windows; i++)
-        fprintf(out, "  %19.3f  %.1f\n", ns(i * series->window_ps) / 1000,
-                (double)series->bytes[i] / ((double)series->window_ps / 1e6));
+        fprintf(
+            out, "  %19.3f  %s\n", ns(i * series->window_ps) / 1000,
+            amount_of_real((double)series->bytes[i] / ((double)series->window_ps / 1e6), 1).text);
 }
 
 static void title_text(FILE *out, const struct traffic_config *config, const char *pattern)
@@ -398,19 +408,22 @@ static void title_text(FILE *out, const struct traffic_config *config, const cha
 }
 
 /* Print the parameters of a pattern, but not those of multicasts, which open_text() prints. */
-static void parameters_text(FILE *out, const char *before, const struct traffic_pattern *pattern)
+static void parameters_text(FILE *out, const char *before, const struct traffic_config *config)
 {
+    const struct traffic_pattern *pattern = &config->pattern;
+    char node[TOPO_SHOWN_BYTES];
+
     if (pattern->kind == TRAFFIC_HOTSPOT)
-        fprintf(out, "%shot spot     node %u, fraction %g of the messages of all others\n", before,
-                pattern->hot, hot_fraction(pattern));
+        fprintf(out, "%shot spot     %s, fraction %g of the messages of all others\n", before,
+                topo_show_node(config->fabric.graph, pattern->hot, node), hot_fraction(pattern));
     else if (pattern->kind == TRAFFIC_PERMUTATION)
         fprintf(out, "%spermutation  number %u\n", before, pattern->number);
 }
 
 static void range_text(FILE *out, const char *what, const struct traffic_range *range)
 {
-    fprintf(out, "  %-12s %.1f ns least, %.1f median, %.1f most\n", what, ns(range->least_ps),
-            ns(range->median_ps), ns(range->most_ps));
+    fprintf(out, "  %-12s %s ns least, %s median, %s most\n", what, ns_text(range->least_ps).text,
+            ns_text(range->median_ps).text, ns_text(range->most_ps).text);
 }
 
 static void goal_text(FILE *out, const struct traffic_result *result,
@@ -418,15 +431,20 @@ static void goal_text(FILE *out, const struct traffic_result *result,
 {
     const struct traffic_goal *goal = &result->goal;
 
-    fprintf(out, "  file         %s: %u rank%s, %llu operation%s\n", title->goal, goal->ranks,
-            plural_s(goal->ranks), (unsigned long long)goal->operations,
-            plural_s(goal->operations));
-    fprintf(out, "  messages     %llu, %llu byte%s\n", (unsigned long long)goal->messages,
-            (unsigned long long)goal->bytes, plural_s(goal->bytes));
-    fprintf(out, "  completion   %.1f ns\n", ns(goal->finish_ps.most_ps));
+    fprintf(out, "  file         %s: %s rank%s, %s operation%s\n", title->goal,
+            amount_count(goal->ranks).text, plural_s(goal->ranks),
+            amount_count(goal->operations).text, plural_s(goal->operations));
+    if (goal->messages)
+        fprintf(out, "  messages     %s, %s byte%s\n", amount_count(goal->messages).text,
+                amount_count(goal->bytes).text, plural_s(goal->bytes));
+    if (goal->collectives)
+        fprintf(out, "  collectives  %s call%s of ranks, run by the network\n",
+                amount_count(goal->collectives).text, plural_s(goal->collectives));
+    fprintf(out, "  completion   %s ns\n", ns_text(goal->finish_ps.most_ps).text);
     range_text(out, "ranks end", &goal->finish_ps);
     range_text(out, "blocked", &goal->blocked_ps);
-    latency_text(out, "latency", &result->latency);
+    if (goal->messages)
+        latency_text(out, "latency", &result->latency);
 }
 
 void traffic_report_text(FILE *out, const struct traffic_result *result,
@@ -434,15 +452,15 @@ void traffic_report_text(FILE *out, const struct traffic_result *result,
 {
     title_text(out, config, title->pattern);
     origin_print(out, title->origin, "  origin       ", "               ");
-    parameters_text(out, "  ", &config->pattern);
+    parameters_text(out, "  ", config);
     if (config->goal) {
         goal_text(out, result, title);
     } else if (!result->collective) {
         open_text(out, result, config);
     } else {
         fprintf(out,
-                "  operations   %llu of %llu byte%s, %u group%s of %u nodes; all results correct\n",
-                (unsigned long long)result->latency.messages, (unsigned long long)result->bytes,
+                "  operations   %s of %s byte%s, %u group%s of %u nodes; all results correct\n",
+                amount_count(result->latency.messages).text, amount_count(result->bytes).text,
                 plural_s(result->bytes), result->groups, plural_s(result->groups), result->members);
         if (config->by != TRAFFIC_BY_HARDWARE)
             fprintf(out, "  made of      messages (%s)\n", by_of(config).text);
@@ -455,17 +473,17 @@ void traffic_report_text(FILE *out, const struct traffic_result *result,
         latency_text(out, "latency", &result->latency);
     }
     fprintf(out,
-            "  emulation    %s of simulated time in %s, %u thread%s on %u host%s; %llu hop%s, %.2f "
+            "  emulation    %s of simulated time in %s, %u thread%s on %u host%s; %s hop%s, %.2f "
             "million a second\n",
             duration_of_ns(ns(result->virtual_ps)).text, duration_of_ns(result->wall_s * 1e9).text,
             result->threads, plural_s(result->threads), result->hosts, plural_s(result->hosts),
-            (unsigned long long)result->hops, plural_s(result->hops),
+            amount_count(result->hops).text, plural_s(result->hops),
             per((double)result->hops, result->wall_s) / 1e6);
     if (result->faults.any)
         fprintf(out,
-                "  faults       hit %llu %s%s; %llu link%s lost, %llu up again, %llu taken out; "
+                "  faults       hit %s %s%s; %llu link%s lost, %llu up again, %llu taken out; "
                 "new tables %llu time%s, %s after a change at most\n",
-                (unsigned long long)result->faults.hit,
+                amount_count(result->faults.hit).text,
                 emu_profile_has_packets(&config->fabric.profile) ? "packet" : "segment",
                 plural_s(result->faults.hit), (unsigned long long)result->faults.lost,
                 plural_s(result->faults.lost), (unsigned long long)result->faults.up,
@@ -476,22 +494,15 @@ void traffic_report_text(FILE *out, const struct traffic_result *result,
     series_text(out, &result->series);
 }
 
-static const char *cell(char *text, size_t bytes, const struct traffic_latency *latency,
-                        uint64_t ps)
-{
-    snprintf(text, bytes, latency->messages ? "%.1f" : "-", ns(ps));
-    return text;
-}
-
 void traffic_report_head(FILE *out, const struct traffic_config *config,
                          const struct traffic_title *title)
 {
     origin_print(out, title->origin, "# ", "# ");
     fputs("# ", out);
     title_text(out, config, title->pattern);
-    parameters_text(out, "# ", &config->pattern);
-    fprintf(out, "%8s %9s %9s %10s %10s %10s %10s %8s  %s\n", "load", "offered", "accepted",
-            "mean/ns", "median/ns", "p99/ns", "max/ns", "wall/s", "digest");
+    parameters_text(out, "# ", config);
+    fprintf(out, "%7s %8s %8s %10s %10s %10s %10s\n", "load", "offered", "accepted", "mean/ns",
+            "median/ns", "p99/ns", "max/ns");
 }
 
 void traffic_report_row(FILE *out, const struct traffic_result *result,
@@ -500,15 +511,9 @@ void traffic_report_row(FILE *out, const struct traffic_result *result,
     const struct traffic_latency *latency = &result->latency;
     const uint64_t times[] = {latency->mean_ps, latency->median_ps, latency->p99_ps,
                               latency->most_ps};
-    fprintf(out, "%8g %9.4f %9.4f", load_of(config), result->offered, result->accepted.mean);
-    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
-        char text[32];
-        fprintf(out, " %10s", cell(text, sizeof text, latency, times[i]));
-    }
-    fprintf(out, result->wall_s < 0.1 ? " %8.2g" : " %8.3f", result->wall_s);
-    fprintf(out, "  %016llx%s\n", (unsigned long long)result->digest,
-            result->saturated ? "  saturated"
-            : result->steady  ? ""
-                              : "  not steady");
+    fprintf(out, "%7g %8.4f %8.4f", load_of(config), result->offered, result->accepted.mean);
+    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++)
+        fprintf(out, " %10s", latency->messages ? ns_text(times[i]).text : "-");
+    fprintf(out, "%s\n", result->saturated ? " saturated" : result->steady ? "" : " not steady");
     fflush(out);
 }

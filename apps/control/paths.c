@@ -439,17 +439,16 @@ static int not_running(const char *name, char *error, size_t error_bytes)
 {
     char last[PATHS_NAME_MAX + 1];
     struct running running = {.name = last};
-    bool by_default = strcmp(name, DEFAULT_NAME) == 0;
+    const char *what = strcmp(name, DEFAULT_NAME) ? "" : " (the default name)";
 
-    if (by_default && !paths_list(count_running, &running, error, error_bytes) && running.count)
+    if (!paths_list(count_running, &running, error, error_bytes) && running.count)
         return fail(-ENOENT, error, error_bytes,
-                    "no fabric named 'default' is running (the default name); %u fabric%s: %s; "
-                    "give a NAME",
+                    "no fabric named '%s' is running%s; %u fabric%s: %s; give its NAME", name, what,
                     running.count, running.count == 1 ? " runs" : "s run", running.names + 2);
     return fail(-ENOENT, error, error_bytes,
-                "no fabric named '%s' is running%s; 'fabemu status' lists running fabrics, "
-                "'fabemu up --name %s' starts it",
-                name, by_default ? " (the default name)" : "", name);
+                "no fabric named '%s' is running%s, and no other one; 'fabemu up --name %s' starts "
+                "it",
+                name, what, name);
 }
 
 int paths_connect(int *fd, pid_t *owner, const char *name, char *error, size_t error_bytes)

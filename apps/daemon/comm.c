@@ -292,12 +292,12 @@ static void print_collective(FILE *out, struct json_object *one)
         snprintf(size, sizeof size, "more");
     else if (number(one, "bytes_most"))
         snprintf(size, sizeof size, "to %s", amount_of_bytes(number(one, "bytes_most")).text);
-    fprintf(out, "    %-9s %-10s %13s %9s %9s", emu_json_text(one, "kind", "?"), size,
+    fprintf(out, "    %-9s %-10s %11s %8s %8s", emu_json_text(one, "kind", "?"), size,
             amount_count(number(one, "calls")).text,
             duration_of_ns((double)number(time, "mean")).text,
             duration_of_ns((double)number(time, "longest")).text);
     if (wait)
-        fprintf(out, " %9s %9s %9s", duration_of_ns((double)number(wait, "mean")).text,
+        fprintf(out, " %8s %8s %8s", duration_of_ns((double)number(wait, "mean")).text,
                 duration_of_ns((double)number(network, "mean")).text,
                 share_of(number(wait, "sum"), number(time, "sum")).text);
     else
@@ -326,9 +326,8 @@ static void print_collectives(FILE *out, struct json_object *all)
     for (size_t i = 0; i < count; i++)
         row[i] = emu_json_at(all, i);
     qsort(row, count, sizeof *row, longer);
-    fputs("  calls                          count      mean   longest      wait   network  "
-          "wait/all\n",
-          out);
+    fprintf(out, "  %-22s %11s %8s %8s %8s %8s %8s\n", "calls", "count", "mean", "longest", "wait",
+            "network", "wait/all");
     for (size_t i = 0; i < count && i < LINES_MOST; i++)
         print_collective(out, row[i]);
     if (count > LINES_MOST)
@@ -413,10 +412,10 @@ void comm_print(FILE *out, struct json_object *comm)
                 amount_count(number(comm, "overflows")).text);
     if (!number(messages, "messages"))
         return;
-    fprintf(out, "  messages     %s of %s in all, between %s pair%s of nodes; ",
+    fprintf(out, "  messages     %s of %s in all, between %s pair%s of nodes\n",
             amount_count(number(messages, "messages")).text, amount_of_bytes(bytes).text,
             amount_count(number(messages, "pairs")).text, plural_s(number(messages, "pairs")));
-    fprintf(out, "%s of the bytes within a switch\n",
+    fprintf(out, "               %s of the bytes within a switch\n",
             share_of(number(member(messages, "within_switch"), "bytes"), bytes).text);
     print_heaviest(out, member(messages, "matrix"), member(messages, "names"));
 }

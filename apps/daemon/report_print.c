@@ -62,22 +62,39 @@ static struct duration lasted(struct json_object *object, const char *name_ns)
     return duration_of_ns(real(object, name_ns));
 }
 
+#define COLUMNS 80
+
+/* Print @word, in a new line if it does not fit into this one. @column: where this line ends. */
+static void print_wrapped(FILE *out, int *column, const char *word)
+{
+    if (*column + (int)strlen(word) > COLUMNS)
+        *column = fprintf(out, "\n%18s", "") - 1;
+    *column += fprintf(out, "%s", word);
+}
+
 static void print_collective(FILE *out, const char *name, struct json_object *one)
 {
-    fprintf(out, "    %-14s%9s %12s %12s", name, counted(one, "in_switch").text,
-            counted(one, "in_adapter").text, counted(one, "elsewhere").text);
     struct json_object *why = member(one, "why");
-    const char *before = "   (";
+    const char *before = "  (";
+    char word[96];
+    int column = fprintf(out, "    %-14s%9s %11s %10s", name, counted(one, "in_switch").text,
+                         counted(one, "in_adapter").text, counted(one, "elsewhere").text);
+
+    if (number(one, "in_switch") || number(one, "in_adapter")) {
+        snprintf(word, sizeof word, "  by %s", text(one, "mechanism"));
+        print_wrapped(out, &column, word);
+    }
     if (json_object_is_type(why, json_type_object)) {
+        size_t left = (size_t)json_object_object_length(why);
+
         json_object_object_foreach(why, reason, count)
         {
-            fprintf(out, "%s%s %lld", before, reason, (long long)json_object_get_int64(count));
-            before = ", ";
+            snprintf(word, sizeof word, "%s%.40s %s%s", before, reason,
+                     amount_count((uint64_t)json_object_get_int64(count)).text, --left ? "," : ")");
+            print_wrapped(out, &column, word);
+            before = " ";
         }
-        fputs(*before == ',' ? ")" : "", out);
     }
-    if (number(one, "in_switch") || number(one, "in_adapter"))
-        fprintf(out, "   by %s", text(one, "mechanism"));
     fputc('\n', out);
 }
 
@@ -452,6 +469,8 @@ void report_print(FILE *out, struct json_object *report)
     if (member(report, "exit_status"))
         fprintf(out, "  command      exit status %lld after %s\n", number(report, "exit_status"),
                 duration_of_ns(real(report, "wall_s") * 1e9).text);
+    else if (member(report, "wall_s"))
+        fprintf(out, "  command      not started\n");
     print_fabric(out, report);
     if (number(report, "standstill_ns"))
         fprintf(out, "  standstill   nothing moved for %s\n", lasted(report, "standstill_ns").text);
@@ -464,7 +483,8 @@ void report_print(FILE *out, struct json_object *report)
     print_transport(out, member(report, "transport"));
     print_link_retry(out, member(report, "link_retry"));
     print_counts(out, "\n  combining    ", member(report, "combined"));
-    fprintf(out, "  collectives   in switches  in adapters    elsewhere\n");
+    fprintf(out, "  %-14s%11s %11s %10s\n", "collectives", "in switches", "in adapters",
+            "elsewhere");
     for (int coll = 0; coll < FABEMU_COLLS; coll++) {
         struct json_object *one =
             member(member(report, "collectives"), telemetry_collectives[coll]);

@@ -196,7 +196,9 @@ static int build(struct traffic_run *run, struct goal_player *player)
     if (config->hosts)
         return traffic_run_wrong(run, -EINVAL, "a GOAL file needs a network on one host");
     run->result->bytes = 0;
-    run->result->goal = (struct traffic_goal){.ranks = goal->ranks, .operations = goal->ops};
+    run->result->goal = (struct traffic_goal){.ranks = goal->ranks,
+                                              .operations = goal->ops,
+                                              .collectives = goal->colls};
     if (goal_player_init(player, goal, nodes, &config->fabric.profile))
         return traffic_run_wrong(run, -ENOMEM, "out of memory");
     int err = traffic_run_start(run, &player->ops, goal_player_bytes(player), 0);

@@ -147,7 +147,8 @@ struct traffic_goal {
     uint32_t ranks; /* 0: the run has no GOAL file */
     uint64_t operations;
     uint64_t messages;
-    uint64_t bytes; /* payload of all messages */
+    uint64_t bytes;       /* payload of all messages */
+    uint64_t collectives; /* in the network; each rank that takes part in one counts */
     struct traffic_range finish_ps;
     struct traffic_range blocked_ps;
 };

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import shlex
+import textwrap
 
 import curves
 import published
@@ -66,12 +67,16 @@ def origin_lines(origin):
 
 
 def text(verdicts, origin):
-    """The table for a terminal, without the criteria."""
-    table = [(*line[:-2], line[-1]) for line in (HEAD, *map(columns, verdicts))]
+    """The table for a terminal of 80 columns, without the criteria. What is measured stands below
+    the numbers, because it is a sentence."""
+    lines = [f"# {line}" for line in origin_lines(origin)]
+    table = [(line[0], *line[2:-2], line[-1]) for line in (HEAD, *map(columns, verdicts))]
     widths = [max(len(line[i]) for line in table) for i in range(len(table[0]))]
-    padded = ([f"{word:<{width}}" for word, width in zip(line, widths)] for line in table)
-    return "".join(f"# {line}\n" for line in origin_lines(origin)) + \
-        "".join("  ".join(line).rstrip() + "\n" for line in padded)
+    for words, what in zip(table, ("", *(v["what"] for v in verdicts))):
+        padded = (f"{word:<{width}}" for word, width in zip(words, widths))
+        lines.append("  ".join(padded).rstrip())
+        lines += textwrap.wrap(what, 80, initial_indent="     ", subsequent_indent="     ")
+    return "".join(f"{line}\n" for line in lines)
 
 
 def markdown(verdicts, origin):

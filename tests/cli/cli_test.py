@@ -108,6 +108,23 @@ class CliTest(FabemuCase):
             with self.subTest(args=args):
                 self.one_line(self.fabemu(*args), 2, *words)
 
+    def test_usage_errors_of_mpi_check__are_one_line_of_rank_0(self):
+        program = os.path.join(os.path.dirname(self.command), "tests", "mpi_check")
+        for words, error in ((["--foo"], "there is no option '--foo'; see --help"),
+                             (["quick"], "there is no option 'quick'; see --help"),
+                             (["--seed"], "--seed needs a value; see --help"),
+                             (["--part", "x"], "--part x: it must be a number from 0 to"),
+                             (["--skip", "scan"], "--skip scan: it must be reductions|broadcasts|"),
+                             (["--skip", "odds|scans"], "--skip odds|scans: it must be ")):
+            with self.subTest(words=words):
+                done = [subprocess.run([program, *words], text=True, capture_output=True,
+                                       env=dict(os.environ, OMPI_COMM_WORLD_RANK=rank), timeout=60)
+                        for rank in ("0", "1")]
+                self.assertEqual((done[0].returncode, done[0].stdout), (2, ""))
+                self.assertEqual(len(done[0].stderr.splitlines()), 1)
+                self.assertIn(f"mpi_check: {error}", done[0].stderr)
+                self.assertEqual((done[1].returncode, done[1].stdout, done[1].stderr), (0, "", ""))
+
     def test_bad_spec__is_one_line_with_the_valid_values(self):
         for spec in ("kary", "kary:0,2", "torus:4", "kary:2,x", "kary:900,900", ""):
             with self.subTest(spec=spec):
@@ -706,7 +723,7 @@ class CliTest(FabemuCase):
 
     def test_no_such_fabric__is_one_line(self):
         for command in ("down", "status", "env"):
-            self.one_line(self.fabemu(command, "none"), 1, "no fabric named 'none'", "fabemu up")
+            self.one_line(self.fabemu(command, "none"), 1, "no fabric named 'none'")
 
     def test_a_command_without_a_name__is_for_the_only_fabric(self):
         def socket_of_env():
@@ -718,10 +735,12 @@ class CliTest(FabemuCase):
         self.assertEqual(self.fabemu("fault").stdout, "no faults\n")
         self.assertIn("fabric only: ", self.fabemu("top", "--once", "--every", "100ms").stdout)
         self.assertIn("only: right", self.fabemu("check").stdout)
+        self.one_line(self.fabemu("status", "onyl"), 1,
+                      "no fabric named 'onyl' is running; 1 fabric runs: only; give its NAME")
         self.up("other")
         self.one_line(self.fabemu("env"), 1, "no fabric named 'default'")
         for command in ("top", "--once"), ("fault",), ("check",), ("down",):
-            self.one_line(self.fabemu(*command), 1, "2 fabrics run: only, other; give a NAME")
+            self.one_line(self.fabemu(*command), 1, "2 fabrics run: only, other; give its NAME")
         self.up("default")
         self.assertEqual(socket_of_env(), "default")
         for name in ("default", "other"):

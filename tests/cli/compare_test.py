@@ -62,7 +62,9 @@ class TableTest(CompareTest):
         self.assertLess(rows[0]["time_ns"], 90000)
         self.assertGreater(rows[4]["time_ns"], rows[0]["time_ns"])
         self.assertRegex(out, r"^# .*fabemu [\d.]+, host .*, seed 7\n# .*compare --json")
-        self.assertRegex(out, r"\nfour times slower +[\d.]+ us +1\.\d+ .* yes\n$")
+        self.assertRegex(out, r"\nfour times slower\n +[\d.]+ us +1\.\d+ .* yes\n$")
+        lines = [line for line in out.splitlines() if not line.startswith("#")]
+        self.assertLessEqual(max(map(len, lines)), 80)
 
         with open(self.file("t.csv"), encoding="utf-8") as file:
             lines = list(csv.DictReader(line for line in file if not line.startswith("#")))
@@ -127,6 +129,14 @@ class TableTest(CompareTest):
         self.assertRegex(bad["error"], r"^exit status \d+: .*4 nodes")
         self.assertNotEqual(bad["exit_status"], 0)
         self.assertIn("\nkary:2,2 failed: exit status", out)
+
+    def test_a_slow_start_is_not_the_reason_of_a_failure(self):
+        table, _, _ = self.compare("--topo", "kary:2,2", "--out", self.file("runs"), "--", "mpirun",
+                                   "-np", "1", "sh", "-c", "sleep 3; exit 7", status=1)
+        with open(self.file("runs/1.txt"), encoding="utf-8") as file:
+            self.assertIn("fabemu: waiting: no process has attached to the fabric yet\n",
+                          file.read())
+        self.assertRegex(table["networks"][0]["error"], r"^exit status 7: no process attached to ")
 
     def test_a_recording_that_fails(self):
         table, _, err = self.compare("--compute", "cpu", "--topo", "kary:4,2", "--topo", "kary:2,4",

@@ -194,7 +194,9 @@ class FaultTest(FabemuCase):
         for args, status, words in (
                 ((), 1, ["no fabric named 'default'"]),
                 (("link-down", "random"), 1, ["'default' is running (the default name)"]),
-                (("link-donw", "random"), 1, ["no fabric named 'link-donw'", "'link-down'?"]),
+                (("link-donw", "random"), 1, ["no fabric named 'link-donw'",
+                                                 "did you mean 'fabemu fault link-down'?"]),
+                (("flap",), 1, ["no fabric named 'default'"]),
                 (("--list", "--show", "flap"), 2, ["one of"]),
                 (("--list", "more"), 2, ["one of"]),
                 (("--show", "flop"), 2, ["--show: no scenario 'flop'", "did you mean 'flap'?"]),

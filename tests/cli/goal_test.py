@@ -109,7 +109,7 @@ class GoalTest(FabemuCase):
         text = self.fabemu("traffic", "--topo", "kary:2,1", "--goal", path).stdout
         self.assertIn("  messages     1, 1 byte\n", text)
         self.assertRegex(text, r"1 thread on 1 host; 1 hop, ")
-        self.assertRegex(text, r"  latency +[0-9.]+ ns mean, ")  # one sample has no confidence
+        self.assertRegex(text, r"  latency +[0-9.,]+ ns mean, ")  # one sample has no confidence
 
     def json(self, *args):
         done = self.fabemu("traffic", *args, "--json")
@@ -146,7 +146,8 @@ class GoalTest(FabemuCase):
         path = self.write(PINGPONG)
         got = self.json("--topo", "kary:4,1", "--goal", path)
         self.assertEqual(set(got["goal"]), {"file", "ranks", "operations", "messages", "bytes",
-                                            "completion_ns", "finish_ns", "blocked_ns"})
+                                            "collectives", "completion_ns", "finish_ns",
+                                            "blocked_ns"})
         self.assertEqual(set(got["goal"]["blocked_ns"]), {"min", "median", "max"})
         self.assertEqual((got["pattern"], got["goal"]["file"]), ("goal", path))
         self.assertEqual([got["goal"][field] for field in ("ranks", "operations", "messages",
@@ -162,7 +163,16 @@ class GoalTest(FabemuCase):
         self.assertIn("completion   700.0 ns", done.stdout)
         self.assertIn("ranks end    300.0 ns least, 700.0 median, 700.0 most", done.stdout)
         self.assertIn("blocked      0.0 ns least, 0.0 median, 0.0 most", done.stdout)
-        self.assertIn("latency      none", done.stdout)
+        for word in ("messages", "collectives", "latency"):  # the file has none
+            self.assertNotIn(word, done.stdout)
+
+    def test_text__has_collectives_without_messages(self):
+        blocks = [f"rank {rank} {{\ncoll barrier group 1\n}}\n" for rank in range(4)]
+        path = self.write("num_ranks 4\ngroup 1 ranks 0-3\n" + "".join(blocks))
+        done = self.fabemu("traffic", "--topo", "kary:4,1", "--goal", path)
+        self.assertIn("  collectives  4 calls of ranks, run by the network\n", done.stdout)
+        for word in ("messages     ", "latency"):
+            self.assertNotIn(word, done.stdout)
 
     def test_errors__name_what_is_wrong(self):
         path = self.write(PINGPONG)

@@ -59,6 +59,12 @@ class SimtimeTest(FabemuCase):
         # the program reads the clock once, which takes 20 ns, for 10 operations
         self.assertAlmostEqual(measured, traffic["collectives"]["mean_ns"] + 20 / 10, delta=1)
 
+    def test_collectives_at_time_0_are_measured(self):
+        _, report = self.simulate(4, program="mpi_compute", arguments=("--iterations", "1"))
+        for row in report["communication"]["collectives"]:
+            self.assertEqual((row["calls"], row["where"]), (row["sampled"], "switches"), row)
+            self.assertGreater(row["time_ns"]["mean"], 0, row)
+
     def test_qsnet3(self):
         self.check_equal(4, "--profile", "qsnet3")
 

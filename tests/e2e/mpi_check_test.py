@@ -52,6 +52,9 @@ def one_run(checks, args, program, cwd, ranks, options, more):
     common.check_report(checks, report, what, args)
     checks.that(report is not None and report["clock"]["mode"] == options[1],
                 f"{what}: the report tells of another clock")
+    wide = [line for line in result.output.splitlines()
+            if line.startswith("    ") and len(line) > 80]
+    checks.that(not wide, f"{what}: rows of tables with more than 80 columns: {wide}")
     if report is not None:
         counts_differ(checks, report, what)
     return counts[0]

@@ -102,18 +102,10 @@ static void measure(const struct bench *b, size_t op)
     free(mine);
 }
 
-static bool known(const char *op)
-{
-    for (size_t i = 0; i < OPS; i++)
-        if (!strcmp(op, ops[i].name))
-            return true;
-    return false;
-}
-
 static void options(struct bench *b, int argc, char **argv)
 {
     const struct option_row rows[] = {
-        {"op", "barrier|allreduce|bcast|reduce", OPTION_TEXT, &b->op},
+        {"op", "barrier|allreduce|bcast|reduce", OPTION_CHOICE, &b->op},
         {"bytes", "N", OPTION_INT, &b->bytes},
         {"iterations", "N", OPTION_INT, &b->iterations},
         {"warmup", "N", OPTION_INT, &b->warmup},
@@ -122,8 +114,8 @@ static void options(struct bench *b, int argc, char **argv)
     };
 
     options_read(rows, argc, argv);
-    if ((b->op && !known(b->op)) || b->iterations < 1 || b->bytes < (int)sizeof(double))
-        options_usage(rows, argv[0], 2);
+    if (b->iterations < 1 || b->bytes < (int)sizeof(double))
+        options_error(argv[0], "--iterations must be at least 1, and --bytes at least 8");
 }
 
 int main(int argc, char **argv)

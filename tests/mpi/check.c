@@ -26,6 +26,7 @@
 
 #define FAILURES_SHOWN 10  /* per rank; further ones are only counted */
 #define TIMEOUT_S      900 /* a run that takes longer hangs */
+#define PROGRESS_S     10  /* a line after this time, if none was printed */
 
 static const struct {
     const char *name;
@@ -49,10 +50,25 @@ static const struct {
     "reductions|broadcasts|barriers|in-flight|run-ahead|non-blocking|persistent|blocks|scans|" \
     "threads|odds|one-sided"
 
+/* On a busy host a test takes long: say so on rank 0. Called with each check, by any thread. */
+static void show_progress(struct check *check, uint64_t passed)
+{
+    int64_t now_s, shown_s = atomic_load_explicit(&check->shown_s, memory_order_relaxed);
+
+    if (check->rank != 0 || passed % 16)
+        return;
+    now_s = time(NULL);
+    if (now_s - shown_s >= PROGRESS_S &&
+        atomic_compare_exchange_strong_explicit(&check->shown_s, &shown_s, now_s,
+                                                memory_order_relaxed, memory_order_relaxed))
+        fprintf(stderr, "check: %s, %lld s so far\n", check->running,
+                (long long)(now_s - check->began_s));
+}
+
 bool check_that(struct check *check, bool ok, const char *format, ...)
 {
     if (ok) {
-        atomic_fetch_add_explicit(&check->passed, 1, memory_order_relaxed);
+        show_progress(check, atomic_fetch_add_explicit(&check->passed, 1, memory_order_relaxed));
         return true;
     }
     if (atomic_fetch_add_explicit(&check->failed, 1, memory_order_relaxed) < FAILURES_SHOWN) {
@@ -112,14 +128,6 @@ static void on_alarm(int sig)
     _exit(3);
 }
 
-static bool known(const char *name)
-{
-    for (size_t i = 0; i < TESTS; i++)
-        if (!strcmp(tests[i].name, name))
-            return true;
-    return false;
-}
-
 static void options(struct check *check, int argc, char **argv)
 {
     const struct option_row rows[] = {
@@ -127,8 +135,8 @@ static void options(struct check *check, int argc, char **argv)
         {"full", NULL, OPTION_FLAG, &check->full},
         {"strict", NULL, OPTION_FLAG, &check->strict},
         {"threads", NULL, OPTION_FLAG, &check->threads},
-        {"only", TEST_NAMES, OPTION_TEXT, &check->only},
-        {"skip", "TEST", OPTION_TEXT, &check->skip},
+        {"only", TEST_NAMES, OPTION_CHOICE, &check->only},
+        {"skip", TEST_NAMES, OPTION_CHOICE, &check->skip},
         {"seed", "N", OPTION_NUMBER, &check->seed},
         {"part", "N", OPTION_INT, &check->part},
         {"iterations", "N", OPTION_INT, &check->iterations},
@@ -137,8 +145,6 @@ static void options(struct check *check, int argc, char **argv)
     };
 
     options_read(rows, argc, argv);
-    if ((check->only && !known(check->only)) || (check->skip && !known(check->skip)))
-        options_usage(rows, argv[0], 2);
     if (check->iterations)
         check->only = "in-flight";
 }
@@ -200,6 +206,9 @@ static void run_tests(struct check *check)
         const double start = MPI_Wtime();
 
         check_epoch(check);
+        check->running = tests[i].name;
+        check->began_s = time(NULL);
+        atomic_store_explicit(&check->shown_s, check->began_s, memory_order_relaxed);
         tests[i].run(check, comms, sizeof comms / sizeof comms[0]);
         if (check->rank == 0)
             fprintf(stderr, "check: %s, %.1f s\n", tests[i].name, MPI_Wtime() - start);

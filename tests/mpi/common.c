@@ -5,23 +5,73 @@
 #include <errno.h>
 #include <limits.h>
 #include <mpi.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-void options_usage(const struct option_row *rows, const char *program, int status)
+#define COLUMNS 80
+
+static const char *base_name(const char *program)
 {
     const char *slash = strrchr(program, '/');
 
-    printf("usage: %s", slash ? slash + 1 : program);
-    for (; rows->name; rows++)
-        if (rows->value)
-            printf(" [--%s %s]", rows->name, rows->value);
-        else
-            printf(" [--%s]", rows->name);
+    return slash ? slash + 1 : program;
+}
+
+/* Return whether this is rank 0, or not started by mpirun. Works before MPI_Init(). */
+static bool is_first_rank(void)
+{
+    const char *rank = getenv("OMPI_COMM_WORLD_RANK");
+
+    if (!rank)
+        rank = getenv("PMI_RANK"); /* MPICH */
+    return !rank || !strcmp(rank, "0");
+}
+
+/* Continue the usage in a new line, indented like the first option. Returns the column. */
+static size_t new_line(size_t indent)
+{
+    return (size_t)printf("\n%*s", (int)indent, "") - 1;
+}
+
+static void print_usage(const struct option_row *rows, const char *program)
+{
+    size_t column = (size_t)printf("usage: %s", program), indent = column;
+
+    for (; rows->name; rows++) {
+        const char *at = rows->value ? rows->value : "", *const value = at;
+
+        if (column > indent && column + strlen(rows->name) + strlen(value) + 6 > COLUMNS)
+            column = new_line(indent);
+        column += (size_t)printf(" [--%s%s", rows->name, *value ? " " : "");
+        while (*at) { /* break a long list of words between two words */
+            int length = (int)strcspn(at, "|") + 1;
+
+            if (at > value && column + (size_t)length > COLUMNS)
+                column = new_line(indent + 3);
+            column += (size_t)printf("%.*s", length, at);
+            at += strnlen(at, (size_t)length);
+        }
+        column += (size_t)printf("]");
+    }
     printf("\n");
-    exit(status);
+}
+
+void options_error(const char *program, const char *format, ...)
+{
+    if (is_first_rank()) {
+        va_list args;
+
+        fprintf(stderr, "%s: ", base_name(program));
+        va_start(args, format);
+        vfprintf(stderr, format, args);
+        va_end(args);
+        fprintf(stderr, "; see --help\n");
+    }
+    /* mpirun ends a job at the first status that is not 0, perhaps before rank 0 has printed. */
+    exit(is_first_rank() ? 2 : 0);
 }
 
 static bool number_read(const char *text, uint64_t most, uint64_t *ret)
@@ -33,25 +83,45 @@ static bool number_read(const char *text, uint64_t most, uint64_t *ret)
     return end != text && !*end && !strchr(text, '-') && !errno && *ret <= most;
 }
 
-/* Returns false if @text is not a valid value. */
-static bool row_set(const struct option_row *row, const char *text)
+/* Return whether @text is one of the words of @choices, which are separated by '|'. */
+static bool is_choice(const char *choices, const char *text)
+{
+    size_t length = strcspn(text, "|");
+
+    if (text[length])
+        return false;
+    for (const char *at = choices; at; at = strchr(at, '|')) {
+        at += *at == '|';
+        if (length && !strncmp(at, text, length) && (at[length] == '|' || !at[length]))
+            return true;
+    }
+    return false;
+}
+
+/* Return NULL, or why @text is not a valid value. */
+static const char *row_set(const struct option_row *row, const char *text)
 {
     uint64_t number;
 
     switch (row->kind) {
     case OPTION_FLAG:
         *(bool *)row->to = true;
-        return true;
+        return NULL;
     case OPTION_INT:
         if (!number_read(text, INT_MAX, &number))
-            return false;
+            return "a number from 0 to 2147483647";
         *(int *)row->to = (int)number;
-        return true;
+        return NULL;
     case OPTION_NUMBER:
-        return number_read(text, UINT64_MAX, row->to);
+        return number_read(text, UINT64_MAX, row->to) ? NULL : "a number of at most 64 bits";
+    case OPTION_CHOICE:
+        if (!is_choice(row->value, text))
+            return row->value;
+        *(const char **)row->to = text;
+        return NULL;
     default:
         *(const char **)row->to = text;
-        return true;
+        return NULL;
     }
 }
 
@@ -65,15 +135,21 @@ static const struct option_row *row_find(const struct option_row *rows, const ch
 void options_read(const struct option_row *rows, int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
-        if (!strcmp(argv[i], "--help"))
-            options_usage(rows, argv[0], 0);
+        const char *word = argv[i], *text = "", *wanted;
+        const struct option_row *row = strncmp(word, "--", 2) ? NULL : row_find(rows, word + 2);
 
-        const struct option_row *row = strncmp(argv[i], "--", 2) ? NULL
-                                                                 : row_find(rows, argv[i] + 2);
-        const char *text = row && row->value ? argv[++i] : "";
-
-        if (!row || !text || !row_set(row, text))
-            options_usage(rows, argv[0], 2);
+        if (!strcmp(word, "--help")) {
+            if (is_first_rank())
+                print_usage(rows, base_name(argv[0]));
+            exit(0);
+        }
+        if (!row)
+            options_error(argv[0], "there is no option '%s'", word);
+        if (row->value && !(text = argv[++i]))
+            options_error(argv[0], "%s needs a value", word);
+        wanted = row_set(row, text);
+        if (wanted)
+            options_error(argv[0], "%s %s: it must be %s", word, text, wanted);
     }
 }
 

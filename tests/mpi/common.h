@@ -16,25 +16,27 @@ enum option_kind {
     OPTION_INT,    /* int */
     OPTION_NUMBER, /* uint64_t, also in hexadecimal */
     OPTION_TEXT,   /* const char * */
+    OPTION_CHOICE, /* const char *, one of the words in struct option_row's value, as in "a|b" */
 };
 
 /* An option of a program: --NAME, and a value unless it is a flag. */
 struct option_row {
     const char *name;  /* NULL ends the table */
-    const char *value; /* name of the value in the usage line; NULL: a flag */
+    const char *value; /* name of the value, or the words of a choice; NULL: a flag */
     enum option_kind kind;
     void *to; /* unchanged if the option is not given */
 };
 
 /**
- * options_read - set variables from the options of the command line. --help prints the usage line
- * and exits with status 0; an invalid option with status 2.
+ * options_read - set variables from the options of the command line. --help prints all options and
+ * exits with status 0; an invalid option ends the program with options_error(). Of the ranks of a
+ * job only rank 0 prints.
  */
 void options_read(const struct option_row *rows, int argc, char **argv);
 
-/** options_usage - print the usage line of the program and its options; exit with @status. */
-void options_usage(const struct option_row *rows, const char *program, int status)
-    __attribute__((noreturn));
+/** options_error - exit. Rank 0 prints an error about the options, and its status is 2. */
+void options_error(const char *program, const char *format, ...)
+    __attribute__((format(printf, 2, 3), noreturn));
 
 /* Checks of one rank. */
 struct checks {

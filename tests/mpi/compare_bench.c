@@ -225,7 +225,7 @@ int main(int argc, char **argv)
 
     options_read(rows, argc, argv);
     if (b.rounds < 1 || b.call_ms < 1)
-        options_usage(rows, argv[0], 2);
+        options_error(argv[0], "--rounds and --call-ms must be at least 1");
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &b.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &b.size);

@@ -92,7 +92,7 @@ int main(int argc, char **argv)
     const struct option_row rows[] = {{"iterations", "N", OPTION_INT, &test.iterations},
                                       {"loops", "N", OPTION_INT, &test.loops},
                                       {"tests", "N", OPTION_INT, &count},
-                                      {"tail", "barrier|exit", OPTION_TEXT, &after},
+                                      {"tail", "barrier|exit", OPTION_CHOICE, &after},
                                       {0}};
     double began, most, sum;
 

@@ -115,7 +115,7 @@ static void options(struct bench *b, int argc, char **argv)
 
     options_read(rows, argc, argv);
     if (b->bytes < 1 || b->windows < 1)
-        options_usage(rows, argv[0], 2);
+        options_error(argv[0], "--bytes and --windows must be at least 1");
 }
 
 int main(int argc, char **argv)

@@ -110,7 +110,7 @@ static void options(struct bench *b, int argc, char **argv)
 
     options_read(rows, argc, argv);
     if (b->iterations < 1)
-        options_usage(rows, argv[0], 2);
+        options_error(argv[0], "--iterations must be at least 1");
 }
 
 static void measure_all(const struct bench *b)

@@ -253,8 +253,8 @@ int main(int argc, char **argv)
     static struct probe p;
     const char *path = "", *what = "collectives";
     const struct option_row rows[] = {{"board", "FILE", OPTION_TEXT, &path},
-                                      {"what", "collectives|messages|onesided|fences", OPTION_TEXT,
-                                       &what},
+                                      {"what", "collectives|messages|onesided|fences",
+                                       OPTION_CHOICE, &what},
                                       {NULL, NULL, OPTION_FLAG, NULL}};
 
     MPI_Init(&argc, &argv);

@@ -98,7 +98,7 @@ int main(int argc, char **argv)
     const char *kind = "ring";
     const struct option_row rows[] = {{"bytes", "N", OPTION_INT, &r.bytes},
                                       {"rounds", "N", OPTION_INT, &r.rounds},
-                                      {"kind", "ring|mixed|put|short|groups|dup", OPTION_TEXT,
+                                      {"kind", "ring|mixed|put|short|groups|dup", OPTION_CHOICE,
                                        &kind},
                                       {0}};
     int ranks;

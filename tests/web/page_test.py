@@ -742,11 +742,18 @@ class ByHand(InBrowser):
         self.browser.size(1280, 900)
         in_view = ("const { top, bottom } = document.getElementById('inject')"
                    ".getBoundingClientRect(); return top >= 0 && bottom <= innerHeight")
+        # the bottom of the section in which the counters scroll, and the top of the form
+        edges = ("const at = (e) => e.getBoundingClientRect(), form = document.getElementById("
+                 "'faults'); return [at(form.previousElementSibling).bottom, at(form).top]")
         names = "return document.getElementById('text').value.includes(arguments[0])"
         for where in "random", "link=":
             self.browser.until(names, where)
             self.assertTrue(self.browser.run(in_view))
             self.browser.keys("ENTER", "l")
+        self.browser.size(1440, 600)
+        self.browser.until("return innerWidth === 1440")
+        counters, form = self.browser.run(edges)
+        self.assertLessEqual(counters, form)
         self.check_no_complaints()
 
     def test_links_of_the_demos_can_fail(self):

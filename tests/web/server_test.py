@@ -308,7 +308,10 @@ class Answers(WebCase):
             run.stderr.readline()
             self.assertIn("once a browser", run.stderr.readline())
             run.send_signal(end)
-            self.assertEqual(run.wait(PATIENCE_S), 128 + end)
+            err = run.communicate(timeout=PATIENCE_S)[1]
+            self.assertEqual(run.returncode, 128 + end)
+            self.assertIn("before a browser opened the page: the command was not started", err)
+            self.assertIn("  command      not started\n", err)
             self.assertFalse(os.path.exists(begun))
         self.assertEqual(self.fabemu("up", "--web=wait", "u").returncode, 2)
         for wrong in ("0", "wait,80", "80,now", ",wait", "99999,wait", "123456789,wait"):

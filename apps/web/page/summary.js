@@ -24,6 +24,7 @@ const fields = (value) => Object.entries(typeof value === "object" && value ? va
 function commandText({ command, exit_status: status, wall_s: wall }) {
   if (!command) return null;
   const words = list(command).map(String).join(" ");
+  if (status === null) return `${words}: not started`;
   return `${words}: exit status ${number(status)} after ${timeText(number(wall))}`;
 }
 

@@ -28,7 +28,7 @@ struct nic_coll {
     uint64_t segs;
     uint64_t sent;     /* segments written to the ring to the fabric */
     uint64_t done;     /* segments that are complete here */
-    uint64_t began_ns; /* when it was posted; 0: it is not timed */
+    uint64_t began_ns; /* when it was posted, if @timed; simulated time begins with 0 */
     uint32_t root;     /* node of the root, for kinds that have one */
     uint32_t step;     /* payload bytes of every segment but the last */
     int32_t status;    /* the status with which it will complete */
@@ -37,6 +37,7 @@ struct nic_coll {
     bool sends;   /* this member sends segments: it contributes, or is the root of a broadcast */
     bool awaits;  /* this member gets the result */
     bool counted; /* the report counts it: the application posted it, and it is in the stream */
+    bool timed;   /* its duration is measured, or reported to the fabric */
     struct emu_comm_draw draw;
 
     /* The next fields are for fabemu_register_symmetric(). */

@@ -184,11 +184,12 @@ static void coll_count(const struct fabemu_group *g, const struct nic_coll *c)
     struct emu_hostif_shared *shared = g->fab->hostif.shared;
     struct emu_comm_cell *cell =
         &shared->comm.cell[EMU_COMM_NETWORK][c->kind - EMU_MULTICAST][emu_comm_size(c->bytes)];
-    uint64_t now_ns = c->began_ns ? nic_now_ns(g->fab) : 0;
+    uint64_t now_ns;
 
     emu_comm_called(cell, c->bytes);
-    if (!now_ns)
+    if (!c->timed)
         return;
+    now_ns = nic_now_ns(g->fab);
     if (c->draw.timed)
         emu_comm_timed(cell, now_ns - c->began_ns, c->draw.weight_bits);
     if (c->draw.report_bits != EMU_COMM_UNREPORTED)
@@ -469,8 +470,9 @@ static void coll_draw(struct fabemu_group *g, struct nic_coll *c)
     if (!c->counted)
         return;
     c->draw = emu_comm_draw((*calls)++);
-    if (c->draw.timed ||
-        atomic_load_explicit(&g->fab->hostif.shared->watched, memory_order_relaxed))
+    c->timed = c->draw.timed ||
+               atomic_load_explicit(&g->fab->hostif.shared->watched, memory_order_relaxed);
+    if (c->timed)
         c->began_ns = nic_now_ns(g->fab);
 }
 

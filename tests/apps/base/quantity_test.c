@@ -140,6 +140,11 @@ static void amounts__have_three_digits(void)
     CU_ASSERT_STRING_EQUAL(amount_count(999).text, "999");
     CU_ASSERT_STRING_EQUAL(amount_count(1000).text, "1,000");
     CU_ASSERT_STRING_EQUAL(amount_count(573269).text, "573,269");
+    CU_ASSERT_STRING_EQUAL(amount_of_real(0, 1).text, "0.0");
+    CU_ASSERT_STRING_EQUAL(amount_of_real(999.96, 1).text, "1,000.0");
+    CU_ASSERT_STRING_EQUAL(amount_of_real(1234567.891, 2).text, "1,234,567.89");
+    CU_ASSERT_STRING_EQUAL(amount_of_real(1234.5, 0).text, "1,234");
+    CU_ASSERT_STRING_EQUAL(amount_of_real(1e18, 1).text, "1,000,000,000,000,000,000.0");
     CU_ASSERT_STRING_EQUAL(amount_count(UINT64_MAX).text, "18,446,744,073,709,551,615");
 }
 

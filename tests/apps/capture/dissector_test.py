@@ -88,6 +88,18 @@ class DissectorCase(FabemuCase):
             self.assertEqual(got, wanted, data.hex())
 
 
+class Loading(DissectorCase):
+    def test_loading_it_twice_is_harmless(self):
+        """By README's option, although it is also in the folder of plugins."""
+        plugins = os.path.join(self.dir, ".local/lib/wireshark/plugins")
+        os.makedirs(plugins)
+        os.symlink(os.path.abspath(DISSECTOR), os.path.join(plugins, "fabemu.lua"))
+        self.traffic("--topo", "kary:2,1", "--measure", "10us", "--load", "0.1")
+        shown = self.shown(["frame.number", "fabemu.link"])
+        self.assertTrue(shown)
+        self.assertTrue(all("fabemu.link" in row for row in shown))
+
+
 class Formats(DissectorCase):
     def test_every_field_of_every_format_is_what_was_written(self):
         """No field may be missing: a new field must be added to the formats or to the frames."""

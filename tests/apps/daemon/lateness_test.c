@@ -387,7 +387,10 @@ static void waits_sample__distinguishes_sharing_from_starving(void)
     pretend(&p, 3000, SECOND_NS + SECOND_NS / 2, 3 + 51 + 10, 'R'); /* 10 times 50 ms */
     CU_ASSERT_EQUAL(waits_sample(waits, SECOND_NS, &more), 0);
     CU_ASSERT_EQUAL(more.ns, SECOND_NS / 2);
-    CU_ASSERT_EQUAL(more.starved_ns, SECOND_NS / 2 - 10 * WAITS_SHARED_NS);
+    CU_ASSERT_EQUAL(more.starved_ns, SECOND_NS / 2);
+    pretend(&p, 4000, 2 * SECOND_NS - SECOND_NS / 4, 3 + 51 + 10 + 20, 'R'); /* 20 times 12.5 ms */
+    CU_ASSERT_EQUAL(waits_sample(waits, SECOND_NS, &more), 0);
+    CU_ASSERT_EQUAL(more.starved_ns, 2 * (SECOND_NS / 4 - 20 * WAITS_SHARED_NS));
     pretend_end(&p, waits);
 }
 

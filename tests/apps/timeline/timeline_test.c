@@ -345,7 +345,7 @@ static void report__uses_the_singular_for_one_pair(void)
         comm = json_tokener_parse(text);
         comm_print(file, comm);
         fclose(file);
-        snprintf(text, sizeof text, "between %u pair%s of nodes;", pairs, pairs == 1 ? "" : "s");
+        snprintf(text, sizeof text, "between %u pair%s of nodes\n", pairs, pairs == 1 ? "" : "s");
         CU_ASSERT_PTR_NOT_NULL(strstr(out, text));
         json_object_put(comm);
         free(out);

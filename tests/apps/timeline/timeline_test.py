@@ -108,8 +108,8 @@ class Program(FabemuCase):
         # from 0 to 1 twice, from 2 to 3
         self.assertEqual(section["messages"]["within_switch"]["messages"], 3)
         self.assertNotIn("timeline", report)
-        self.assertIn("7 of 28 B in all, between 6 pairs of nodes; 43 % of the bytes within a "
-                      "switch", done.stderr)
+        self.assertIn("7 of 28 B in all, between 6 pairs of nodes\n" + 15 * " " +
+                      "43 % of the bytes within a switch", done.stderr)
 
     def test_timeline(self):
         _, report = self.run_it("--timeline", self.file, "--timeline-bytes", "0")

@@ -45,10 +45,13 @@
 
 void host_signals(sigset_t *ret)
 {
+    struct sigaction hangup;
+
     sigemptyset(ret);
     sigaddset(ret, SIGINT);
     sigaddset(ret, SIGTERM);
-    sigaddset(ret, SIGHUP);
+    if (sigaction(SIGHUP, NULL, &hangup) || hangup.sa_handler != SIG_IGN) /* as under nohup */
+        sigaddset(ret, SIGHUP);
     sigaddset(ret, SIGQUIT);
     sigaddset(ret, SIGCHLD);
 }

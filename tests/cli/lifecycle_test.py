@@ -250,7 +250,8 @@ class LifeTest(FabemuCase):
                                 (signal.SIGTERM, 143, "Term"), (signal.SIGHUP, 129, "Hangup")):
             with self.subTest(signal=sig):
                 report = os.path.join(self.dir, "r.json")
-                run, ranks = self.start_ranks(2, "--report", report)
+                run, ranks = self.start_ranks(2, "--report", report, preexec_fn=lambda sig=sig:
+                                              signal.signal(sig, signal.SIG_DFL))
                 since = time.monotonic()
                 run.send_signal(sig)
                 err = self.ends(run, ranks.values(), since)
@@ -262,6 +263,13 @@ class LifeTest(FabemuCase):
                 self.assertEqual(run.returncode, code)
                 for node in ranks:
                     os.unlink(os.path.join(self.dir, f"rank.{node}"))
+
+    def test_hangup__is_ignored_under_nohup(self):
+        run = self.start("run", "--topo", "kary:2,2", "--", "sh", "-c",
+                         "kill -HUP $PPID; sleep 0.3; echo goes on", preexec_fn=lambda:
+                         signal.signal(signal.SIGHUP, signal.SIG_IGN))
+        out, err = run.communicate(timeout=60)
+        self.assertEqual((run.returncode, out), (0, "goes on\n"), err)
 
     def test_interrupt_from_a_terminal__ends_the_run_with_130(self):
         line = f"{sys.executable} {self.rank} {self.dir} & " * 2 + "wait"

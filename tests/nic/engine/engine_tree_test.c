@@ -305,6 +305,7 @@ static void conditionals__report_whether_all_agree(void)
     CU_ASSERT_EQUAL(reached_of(&w, 0, group, 5, 4), EMU_TEST_FALSE);
     CU_ASSERT_EQUAL(equal_of(&w, 0, group, 4, 0), EMU_TEST_TRUE); /* other words are unchanged */
     CU_ASSERT_TRUE(COUNT(&w, unequal) < COUNT(&w, conditionals));
+    CU_ASSERT_EQUAL(COUNT(&w, nacks), 0); /* an answer "false" is no NACK */
     fixture_group_end(w.fabric, group);
     CU_ASSERT_TRUE(trees_clean(&w));
     trees_close(&w);

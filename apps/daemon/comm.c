@@ -292,7 +292,7 @@ static void print_collective(FILE *out, struct json_object *one)
         snprintf(size, sizeof size, "more");
     else if (number(one, "bytes_most"))
         snprintf(size, sizeof size, "to %s", amount_of_bytes(number(one, "bytes_most")).text);
-    fprintf(out, "    %-9s %-10s %11s %8s %8s", emu_json_text(one, "kind", "?"), size,
+    fprintf(out, "    %-9s %-10s %10s %8s %8s", emu_json_text(one, "kind", "?"), size,
             amount_count(number(one, "calls")).text,
             duration_of_ns((double)number(time, "mean")).text,
             duration_of_ns((double)number(time, "longest")).text);
@@ -326,7 +326,7 @@ static void print_collectives(FILE *out, struct json_object *all)
     for (size_t i = 0; i < count; i++)
         row[i] = emu_json_at(all, i);
     qsort(row, count, sizeof *row, longer);
-    fprintf(out, "  %-22s %11s %8s %8s %8s %8s %8s\n", "calls", "count", "mean", "longest", "wait",
+    fprintf(out, "  %-22s %10s %8s %8s %8s %8s %8s\n", "calls", "count", "mean", "longest", "wait",
             "network", "wait/all");
     for (size_t i = 0; i < count && i < LINES_MOST; i++)
         print_collective(out, row[i]);

@@ -67,8 +67,10 @@ static struct duration lasted(struct json_object *object, const char *name_ns)
 /* Print @word, in a new line if it does not fit into this one. @column: where this line ends. */
 static void print_wrapped(FILE *out, int *column, const char *word)
 {
-    if (*column + (int)strlen(word) > COLUMNS)
-        *column = fprintf(out, "\n%18s", "") - 1;
+    if (*column + (int)strlen(word) > COLUMNS) {
+        *column = fprintf(out, "\n%20s", "") - 1;
+        word += strspn(word, " ");
+    }
     *column += fprintf(out, "%s", word);
 }
 

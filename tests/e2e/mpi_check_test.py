@@ -10,6 +10,7 @@ One-sided communication is checked in full here, and by soak.py with other clock
 threads.
 """
 import itertools
+import re
 import sys
 
 import common
@@ -53,7 +54,7 @@ def one_run(checks, args, program, cwd, ranks, options, more):
     checks.that(report is not None and report["clock"]["mode"] == options[1],
                 f"{what}: the report tells of another clock")
     wide = [line for line in result.output.splitlines()
-            if line.startswith("    ") and len(line) > 80]
+            if re.match(r" {4}\S", line) and len(line) > 80]
     checks.that(not wide, f"{what}: rows of tables with more than 80 columns: {wide}")
     if report is not None:
         counts_differ(checks, report, what)

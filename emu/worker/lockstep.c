@@ -41,6 +41,8 @@
  */
 #define LOCKSTEP_SPINS 20u
 
+#define SECOND_NS UINT64_C(1000000000)
+
 struct emu_lockstep {
     struct emu_windows *windows;
     struct emu_worker **worker;
@@ -332,8 +334,9 @@ static void begin_if_ready(struct emu_lockstep *lockstep)
         if (!atomic_load_explicit(&list->hostif[i]->shared->sim.ready, memory_order_relaxed))
             return;
     lockstep->hold = false;
-    lockstep->base_ns = emu_now_ns();
-    lockstep->base_real_ns = lockstep->date_s ? lockstep->date_s * UINT64_C(1000000000)
+    /* a whole second, so that times in floating point are rounded in the same way in each run */
+    lockstep->base_ns = (emu_now_ns() / SECOND_NS + 1) * SECOND_NS;
+    lockstep->base_real_ns = lockstep->date_s ? lockstep->date_s * SECOND_NS
                                               : emu_time_ns(CLOCK_REALTIME);
     each_hostif (lockstep, list, i)
         emu_lockstep_publish_base(lockstep, list->hostif[i]);

@@ -104,6 +104,7 @@ static void *process_main(void *argument)
 
     nic_sim_begin(p->fab);
     fabemu_await_time(p->fab);
+    CU_ASSERT_EQUAL(atomic_load(&p->fab->hostif.shared->sim.base_ns) % 1000000000, 0);
     for (uint32_t round = 0; round < ROUNDS; round++) {
         uint64_t before_ps = local_ps(p->fab);
 

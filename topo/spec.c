@@ -97,7 +97,7 @@ int topo_parse(struct topo_graph **ret, const char *spec, char *error, size_t er
     if (names_file(spec))
         return topo_load(ret, spec, error, error_bytes);
     if (access(spec, F_OK) == 0)
-        snprintf(why, sizeof why, "it must begin with './' or '/' if it is the file of this name");
+        snprintf(why, sizeof why, "the path of a file must begin with './' or '/'");
     else
         snprintf(
             why, sizeof why,

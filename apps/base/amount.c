@@ -28,8 +28,8 @@ struct amount amount_of_bytes(uint64_t bytes)
     return ret;
 }
 
-/* Return a number with its digits before the point, if there is one, in groups of three. */
-static struct amount grouped(const char *digits)
+/* Return the number @digits with the digits before its decimal point in groups of three. */
+static struct amount group_digits(const char *digits)
 {
     struct amount ret;
     int whole = (int)strcspn(digits, "."), at = 0;
@@ -48,7 +48,7 @@ struct amount amount_count(uint64_t count)
     char digits[24];
 
     snprintf(digits, sizeof digits, "%llu", (unsigned long long)count);
-    return grouped(digits);
+    return group_digits(digits);
 }
 
 struct amount amount_of_real(double value, int decimals)
@@ -56,7 +56,7 @@ struct amount amount_of_real(double value, int decimals)
     char digits[24];
 
     snprintf(digits, sizeof digits, "%.*f", decimals, value);
-    return grouped(digits);
+    return group_digits(digits);
 }
 
 #define MINUTES_FROM_S 120.0  /* longer times are printed as minutes and seconds */

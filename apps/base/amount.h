@@ -19,8 +19,8 @@ struct amount amount_of_bytes(uint64_t bytes);
 struct amount amount_count(uint64_t count);
 
 /**
- * amount_of_real - return a number, from 0 to 1e18, with @decimals digits after the point. Those
- * before it are in groups of three: "11,636.4". Pure.
+ * amount_of_real - return @value, from 0 to 1e18, with @decimals digits after the decimal point.
+ * The digits before the point are in groups of three: "11,636.4". Pure.
  */
 struct amount amount_of_real(double value, int decimals);
 

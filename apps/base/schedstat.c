@@ -120,10 +120,10 @@ static uint64_t thread_waited(int tasks, struct thread *now, const struct thread
 }
 
 /*
- * Return the part of a wait of @ns that does not come from sharing a core: nothing if it was at
- * most WAITS_SHARED_NS each time, on average, all of it from twice that on, and a growing share in
- * between. A program that yields at each poll waits so long for each of its polls that it
- * hardly runs, so nothing of that may be left out.
+ * Return the part of the waits of @ns that is longer than normal for a shared core. The mean wait
+ * for a core decides: up to WAITS_SHARED_NS, the part is 0. From twice WAITS_SHARED_NS on, it is
+ * @ns. In between, it grows steadily. On a crowded host, a program that yields at each poll hardly
+ * runs, because it waits this long before each poll. So its waits must count in full.
  */
 static uint64_t beyond_sharing(const struct thread *now, const struct thread *before, uint64_t ns)
 {

@@ -29,9 +29,9 @@ struct waits_delta {
     uint64_t ns;      /* sum over all threads: the waits that this sample counts */
     uint64_t over_ns; /* part of ns before the last sample, because a wait counts at its end */
     /*
-     * The maximum over all threads: the thread's waits in this sample. Waits of WAITS_SHARED_NS
-     * each time that it got a core do not count, because threads that share a core always wait that
-     * long for each other; waits of twice that count in full.
+     * The maximum over all threads: the thread's waits in this sample, without the normal waits for
+     * a shared core. If the mean wait for a core is at most WAITS_SHARED_NS, the waits do not
+     * count. If it is at least twice as long, they count in full.
      */
     uint64_t starved_ns;
 };

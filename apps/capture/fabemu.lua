@@ -5,8 +5,9 @@
 -- docs/capture.md describes the installation and the fields. Input is not trusted, so the length is
 -- checked before every read.
 
--- Both Wireshark's folder of plugins and the option -X lua_script may name this file. The second
--- time it does nothing, because a protocol can be registered only once.
+-- Wireshark loads this file twice if the file is in the folder of plugins and the option
+-- -X lua_script also names it. The second load does nothing, because a protocol can be registered
+-- only once.
 local is_first, fabemu = pcall(Proto, "fabemu", "fabemu fabric")
 if not is_first then
     return

@@ -11,8 +11,8 @@
 #include "emu/util/json.h"
 #include "emu/util/now.h"
 
-#define WAITING  "waiting: "         /* begins a line about a wait that goes on */
-#define ATTACHED " attached, after " /* is in the line about its end */
+#define WAITING  "waiting: "         /* begins a line that is printed during the wait */
+#define ATTACHED " attached, after " /* part of the line that reports the end of the wait */
 #define FIRST_MS 2000 /* the first line is printed this long after the start of the wait */
 
 static void wait_begins(struct arrival *a)
@@ -49,7 +49,7 @@ void arrival_event(struct arrival *a, struct json_object *event)
     a->waits = false;
 }
 
-bool arrival_is_line(const char *line)
+bool arrival_prints_line(const char *line)
 {
     return strncmp(line, WAITING, sizeof WAITING - 1) == 0 || strstr(line, ATTACHED);
 }

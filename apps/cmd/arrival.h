@@ -36,10 +36,10 @@ void arrival_event(struct arrival *a, struct json_object *event);
 int64_t arrival_due_ms(const struct arrival *a);
 
 /**
- * arrival_is_line - return whether @line, without "fabemu: ", is one of arrival_print() or
- * arrival_event(). Pure.
+ * arrival_prints_line - return whether @line is a line that arrival_print() or arrival_event()
+ * prints. @line does not have the "fabemu: " at its beginning. Pure.
  */
-bool arrival_is_line(const char *line);
+bool arrival_prints_line(const char *line);
 
 /** arrival_print - print a line if one is due. */
 void arrival_print(struct arrival *a);

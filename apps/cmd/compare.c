@@ -46,7 +46,7 @@ struct compare {
     struct list topos, profiles, variants;
     struct list sets;
     const char *seed, *call_ns, *faults; /* NULL: not given */
-    uint32_t date_s;                     /* in all runs, at time 0; seconds since 1970 */
+    uint32_t date_s;                     /* at time 0 of all runs; seconds since 1970 */
     const char *compute;
     const char *out; /* folder for the files of the runs; NULL: not given */
     const char *csv, *json, *plot;
@@ -115,8 +115,8 @@ static const struct option_row rows[] = {
     {"call-ns", "TIME", "time of each call of the library (default from the profile)",
      .at = AT(call_ns)},
     {"date", "SECONDS",
-     "the date when simulated time begins, in seconds since 1970 (default: the host's date when "
-     "fabemu compare begins)",
+     "date of the program's clocks at simulated time 0, in seconds since 1970 (default: the host's "
+     "date when fabemu compare begins)",
      .at = AT(date_s), OPTIONS_RANGE(1, 4294967295)},
     {"faults", "FILE|NAME", "inject a schedule of faults into each network", .at = AT(faults)},
     {"compute", "none|cpu|replay:FILE",
@@ -341,8 +341,8 @@ static int run_wait(struct compare *compare, pid_t pid, const sigset_t *waited)
 }
 
 /*
- * Find the line of @file that tells why a run has failed, without "fabemu: ". Lines about a slow
- * start do not.
+ * Find the line of @file that tells why a run has failed, and copy it without "fabemu: ". Lines
+ * about a slow start are skipped, because they give no reason.
  */
 static void find_why(FILE *file, char *why, size_t bytes)
 {
@@ -356,7 +356,8 @@ static void find_why(FILE *file, char *why, size_t bytes)
         line[strcspn(line, "\n")] = '\0';
         if (differs && strstr(line, "; from here on"))
             *strstr(line, "; from here on") = '\0';
-        if (text && (differs || (!*why && strcmp(text, "report") != 0 && !arrival_is_line(text))))
+        if (text &&
+            (differs || (!*why && strcmp(text, "report") != 0 && !arrival_prints_line(text))))
             snprintf(why, bytes, "%s", text);
         if (differs)
             return;
@@ -401,7 +402,7 @@ static void row_run(struct compare *compare, struct compare_row *row, unsigned n
     argv = calloc((size_t)words.count + count + 5, sizeof *argv);
     argv[0] = program_invocation_name;
     argv[1] = (char *)(uintptr_t) "run";
-    argv[2] = (char *)(uintptr_t) "--date"; /* before a variant, which may set another date */
+    argv[2] = (char *)(uintptr_t) "--date"; /* comes first: a variant may override it */
     argv[3] = date;
     memcpy(argv + 4, words.word, (size_t)words.count * sizeof *argv);
     memcpy(argv + 4 + words.count, compare->command, count * sizeof *argv);

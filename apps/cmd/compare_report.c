@@ -65,7 +65,7 @@ static struct figures figures_of(const struct compare_table *table, unsigned i)
 
 /* --- text ---------------------------------------------------------------------------- */
 
-/* The table has 80 columns. A name that is longer than this has a line of its own. */
+/* The table has 80 columns. A name that is longer than NAME_COLUMNS has a line of its own. */
 #define NAME_COLUMNS 9
 
 static void print_row(FILE *out, const struct figures *f)
@@ -85,8 +85,8 @@ static void print_row(FILE *out, const struct figures *f)
 void compare_print(FILE *out, const struct compare_table *table)
 {
     origin_print(out, table->origin, "# ", "# ");
-    fprintf(out, "\n%*s %8s %6s %29s %15s\n", NAME_COLUMNS, "", "", "", "ranks waited, after calls",
-            "segments a link");
+    fprintf(out, "\n%*s %8s %6s %29s %15s\n", NAME_COLUMNS, "", "", "",
+            "ranks waited, by last call", "segments/link");
     fprintf(out, "%-*s %8s %6s %8s %10s %9s %7s %7s %6s\n", NAME_COLUMNS, "network", "time",
             "ratio", "message", "collective", "one-sided", "mean", "most", "exact");
     for (unsigned i = 0; i < table->rows; i++) {

@@ -67,8 +67,8 @@ int host_start(struct host *ret, const struct fabric_config *config, const struc
 int host_start_status(int err);
 
 /**
- * host_signals - return the signals that a supervisor blocks and reads from a signalfd. This
- * process may ignore SIGHUP, as under nohup, and then it is not one of them.
+ * host_signals - return the signals that a supervisor blocks and reads from a signalfd. SIGHUP is
+ * not one of them if this process ignores it, as under nohup.
  * host_signal_waits() - return a signal that requests the end and is pending, or 0.
  */
 void host_signals(sigset_t *ret);

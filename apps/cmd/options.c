@@ -240,8 +240,9 @@ static const struct option_row rows[] = {
      "with --clock virtual: time of each call of the library (default from the profile)",
      read_call_ns, .group = OPTIONS_COMPUTE},
     {"date", "SECONDS",
-     "with --clock virtual: the date when simulated time begins, in seconds since 1970 (default: "
-     "the host's)",
+     "with --clock virtual: date of the program's clocks at simulated time 0, in seconds since "
+     "1970 "
+     "(default: the host's date)",
      .at = AT(date_s), OPTIONS_RANGE(1, 4294967295), .group = OPTIONS_COMPUTE},
     {"bound", "NAME=TIME|off", "change a bound on waiting: see below; may be repeated", read_bound,
      .group = OPTIONS_BOUNDS},

@@ -438,7 +438,7 @@ static void goal_text(FILE *out, const struct traffic_result *result,
         fprintf(out, "  messages     %s, %s byte%s\n", amount_count(goal->messages).text,
                 amount_count(goal->bytes).text, plural_s(goal->bytes));
     if (goal->collectives)
-        fprintf(out, "  collectives  %s call%s of ranks, run by the network\n",
+        fprintf(out, "  collectives  %s call%s, counted at each rank, run by the network\n",
                 amount_count(goal->collectives).text, plural_s(goal->collectives));
     fprintf(out, "  completion   %s ns\n", ns_text(goal->finish_ps.most_ps).text);
     range_text(out, "ranks end", &goal->finish_ps);

@@ -443,12 +443,12 @@ static int not_running(const char *name, char *error, size_t error_bytes)
 
     if (!paths_list(count_running, &running, error, error_bytes) && running.count)
         return fail(-ENOENT, error, error_bytes,
-                    "no fabric named '%s' is running%s; %u fabric%s: %s; give its NAME", name, what,
-                    running.count, running.count == 1 ? " runs" : "s run", running.names + 2);
-    return fail(-ENOENT, error, error_bytes,
-                "no fabric named '%s' is running%s, and no other one; 'fabemu up --name %s' starts "
-                "it",
-                name, what, name);
+                    "no fabric named '%s' is running%s; give the NAME of a running fabric: %s",
+                    name, what, running.names + 2);
+    return fail(
+        -ENOENT, error, error_bytes,
+        "no fabric named '%s' is running%s, nor is any other; 'fabemu up --name %s' starts it",
+        name, what, name);
 }
 
 int paths_connect(int *fd, pid_t *owner, const char *name, char *error, size_t error_bytes)

@@ -64,7 +64,7 @@ static struct duration lasted(struct json_object *object, const char *name_ns)
 
 #define COLUMNS 80
 
-/* Print @word, in a new line if it does not fit into this one. @column: where this line ends. */
+/* Print @word, on a new line if it does not fit on this line. @column: where this line ends. */
 static void print_wrapped(FILE *out, int *column, const char *word)
 {
     if (*column + (int)strlen(word) > COLUMNS) {

@@ -195,8 +195,8 @@ struct emu_hostif_shared {
 
     /*
      * By slot, in ps modulo 2^64: the earliest departure (up), and the arrival in memory (down). On
-     * clock virtual the reader of a ring replaces them when it is done with the segment: by the
-     * time at which the device took it (up), or the process read it (down).
+     * clock virtual, the reader of a ring overwrites the time when it is done with the segment. It
+     * writes the time at which the device took the segment (up), or the process read it (down).
      */
     alignas(EMU_LINE) uint64_t up_ps[EMU_HOSTIF_SLOTS];
     alignas(EMU_LINE) uint64_t down_ps[EMU_HOSTIF_SLOTS];
@@ -261,14 +261,14 @@ struct emu_hostif_nic {
     int bell;                                     /* eventfd: write 1 to wake the fabric's worker */
     uint32_t up_tail;      /* segments written; published by emu_hostif_nic_publish() */
     uint32_t up_published; /* segments published */
-    uint32_t up_head;      /* segments known to be taken; clock virtual: taken by room_ps */
+    uint32_t up_head;      /* segments known to be taken; clock virtual: by simulated_ps */
     uint32_t down_head;    /* segments read; published by emu_hostif_nic_consumed() */
     uint32_t down_published;
     uint32_t down_tail;            /* copy of shared->down_tail: may lag */
     uint32_t up_shift, down_shift; /* copies of the rings' shifts: emu_hostif_slot_at() */
     /* clock virtual: the fabric has simulated all events up to this time; written by a thread that
        waits or polls, without the adapter's lock */
-    _Atomic uint64_t room_ps;
+    _Atomic uint64_t simulated_ps;
 };
 
 /**
@@ -327,8 +327,8 @@ void emu_hostif_nic_leave(struct emu_hostif_nic *nic);
 uint32_t emu_hostif_nic_wrap(struct emu_hostif_nic *nic, uint32_t at);
 
 /**
- * emu_hostif_nic_taken - return how many segments the fabric has taken so far, modulo 2^32. On clock
- * virtual: by the time room_ps.
+ * emu_hostif_nic_taken - return how many segments the fabric has taken so far, modulo 2^32; on
+ * clock virtual, how many by the time simulated_ps.
  */
 uint32_t emu_hostif_nic_taken(struct emu_hostif_nic *nic);
 
@@ -336,8 +336,8 @@ uint32_t emu_hostif_nic_taken(struct emu_hostif_nic *nic);
 bool emu_hostif_nic_find_room(struct emu_hostif_nic *nic, uint32_t reserve);
 
 /**
- * emu_hostif_nic_has_room - return whether the up ring has more than @reserve free slots. If not, on
- * clock virtual the next wait ends when half of the ring is free, or earlier.
+ * emu_hostif_nic_has_room - return whether the up ring has more than @reserve free slots. If not,
+ * on clock virtual the next wait ends at the latest when half of the ring is free.
  */
 static inline bool emu_hostif_nic_has_room(struct emu_hostif_nic *nic, uint32_t reserve)
 {

@@ -83,12 +83,12 @@ uint32_t emu_hostif_nic_taken(struct emu_hostif_nic *nic)
 {
     const struct emu_hostif_shared *shared = nic->shared;
     uint32_t head = atomic_load_explicit(&shared->up_head, memory_order_acquire); /* Y1: X2 */
-    uint64_t room_ps = atomic_load_explicit(&nic->room_ps, memory_order_relaxed);
+    uint64_t simulated_ps = atomic_load_explicit(&nic->simulated_ps, memory_order_relaxed);
 
     if (!shared->simulated)
         nic->up_head = head;
     while (nic->up_head != head &&
-           shared->up_ps[emu_hostif_slot_at(nic->up_head, nic->up_shift)] <= room_ps)
+           shared->up_ps[emu_hostif_slot_at(nic->up_head, nic->up_shift)] <= simulated_ps)
         nic->up_head++;
     return nic->up_head;
 }
@@ -193,7 +193,7 @@ void emu_hostif_nic_publish(struct emu_hostif_nic *nic)
                    EMU_HOSTIF_RING_DATA);
 }
 
-/* Clock virtual: write when this process has read the segments that it has not published yet. */
+/* Clock virtual: store the current time for all segments whose read is not published yet. */
 static void hostif_stamp_read(struct emu_hostif_nic *nic)
 {
     struct emu_hostif_shared *shared = nic->shared;
@@ -282,7 +282,7 @@ bool emu_hostif_nic_await(struct emu_hostif_nic *nic, uint64_t until_ps)
             return false;
     end_ps = atomic_load_explicit(&sim->end_ps, memory_order_relaxed);
     advance_to(sim, end_ps);
-    atomic_store_explicit(&nic->room_ps, end_ps, memory_order_relaxed);
+    atomic_store_explicit(&nic->simulated_ps, end_ps, memory_order_relaxed);
     return true;
 }
 

@@ -13,11 +13,12 @@
  * The pieces of a long message arrive one by one, but only the last one matters to the program. So
  * a process can name a stream of *quiet* segments, which do not end its wait.
  *
- * Also the space in the two rings depends only on simulated time. The fabric writes into up_ps[]
- * when it took a segment, and the process counts the slot as free once its last wait has ended
- * after that time. The process writes into down_ps[] when it read a segment, and the fabric fills
- * the slot again only after the shortest time in which the process can affect the device. A process
- * whose up ring is full can wait until the fabric has taken a certain segment.
+ * The space in the two rings also depends only on simulated time. The fabric stores in up_ps[] the
+ * time at which it took a segment. The process counts the slot as free only once it knows that all
+ * events up to that time have been simulated. The process stores in down_ps[] the time at which it
+ * read a segment. The fabric does not fill the slot again before the read can affect the device
+ * (emu_hostif_lookahead_ps()). A process whose up ring is full can wait until the fabric has taken
+ * a certain segment.
  *
  * The local time of a process also advances by the time that it computes between two calls of its
  * library, as `--compute` says (nic/host/base/compute.c).
@@ -101,7 +102,7 @@ struct emu_simtime {
     _Atomic uint64_t end_ps;                  /* time at which the last wait ended */
     _Atomic uint32_t outside;    /* 1: the process was outside and has not waited since */
     _Atomic uint64_t reached_ps; /* all segments that arrive by then are in the down ring */
-    /* CLOCK_MONOTONIC and CLOCK_REALTIME of the process at time 0; base_ns 0: it has not begun */
+    /* CLOCK_MONOTONIC and CLOCK_REALTIME of the process at time 0; base_ns is 0 until then */
     _Atomic uint64_t base_ns, base_real_ns;
 };
 

@@ -303,7 +303,7 @@ static inline uint32_t emu_tx_room(struct emu_tx *tx)
     return tx->plug.plugged ? emu_hostif_room(tx->plug.plugged) : UINT32_MAX;
 }
 
-/** emu_tx_room_ps - a hostif link: as emu_hostif_room_ps(), for the interface that is attached. */
+/** emu_tx_room_ps - a hostif link: emu_hostif_room_ps() of the attached interface, if any. */
 static inline uint64_t emu_tx_room_ps(struct emu_tx *tx, uint64_t ready_ps)
 {
     tx->plug.plugged =

@@ -24,9 +24,10 @@
 /*
  * If all processes wait and no event is left, something outside the fabric must happen next, such
  * as a message of the job's launcher. Processes learn of it by polling, so their waits end after
- * this host time, at an unchanged local time. Time that stands at an alarm is no such case, because
- * events may be left: a process would post at a time that has been simulated already. While a
- * process is outside (simtime.h), simulated time advances in steps of this length.
+ * this host time, at an unchanged local time. Waits do not end like this while time stands still at
+ * an alarm: events may be left then, so a process could post at a time that has already been
+ * simulated. While a process is outside (simtime.h), simulated time advances in steps of this
+ * length.
  */
 #define LOCKSTEP_OUTSIDE_NS 1000000u
 
@@ -52,7 +53,7 @@ struct emu_lockstep {
     _Atomic uint64_t shown_ps;      /* the same, for other threads */
     bool hold;                      /* time has not begun, since not all processes are ready */
     bool complete;                  /* all processes have attached: emu_lockstep_complete() */
-    uint64_t base_ns, base_real_ns; /* of processes' clocks at time 0; 0: time has not begun */
+    uint64_t base_ns, base_real_ns; /* processes' clocks at time 0; 0: time has not begun */
     uint32_t date_s;                /* processes' date at time 0; 0: that of the host */
     bool all_wait;                  /* in the last pass no process was running, or time was held */
     bool any_outside;               /* in the last pass a process was outside */
@@ -156,7 +157,7 @@ static uint64_t unread_ps(struct emu_hostif *hostif)
  */
 static uint64_t runs_until_ps(const struct emu_hostif *hostif, uint64_t now_ps)
 {
-    return after(now_ps, emu_hostif_reach_ps(hostif) - 1);
+    return after(now_ps, emu_hostif_lookahead_ps(hostif) - 1);
 }
 
 /* Return when the up ring has the space for which the process waits; EMU_NEVER: not known yet. */

@@ -67,8 +67,8 @@ def origin_lines(origin):
 
 
 def text(verdicts, origin):
-    """The table for a terminal of 80 columns, without the criteria. What is measured stands below
-    the numbers, because it is a sentence."""
+    """The table for a terminal of 80 columns, without the criteria. Below the numbers of each row,
+    a sentence describes the measurement."""
     lines = [f"# {line}" for line in origin_lines(origin)]
     table = [(line[0], *line[2:-2], line[-1]) for line in (HEAD, *map(columns, verdicts))]
     widths = [max(len(line[i]) for line in table) for i in range(len(table[0]))]

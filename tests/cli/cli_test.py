@@ -736,11 +736,12 @@ class CliTest(FabemuCase):
         self.assertIn("fabric only: ", self.fabemu("top", "--once", "--every", "100ms").stdout)
         self.assertIn("only: right", self.fabemu("check").stdout)
         self.one_line(self.fabemu("status", "onyl"), 1,
-                      "no fabric named 'onyl' is running; 1 fabric runs: only; give its NAME")
+                      "no fabric named 'onyl' is running; give the NAME of a running fabric: only")
         self.up("other")
         self.one_line(self.fabemu("env"), 1, "no fabric named 'default'")
         for command in ("top", "--once"), ("fault",), ("check",), ("down",):
-            self.one_line(self.fabemu(*command), 1, "2 fabrics run: only, other; give its NAME")
+            self.one_line(self.fabemu(*command), 1,
+                          "give the NAME of a running fabric: only, other")
         self.up("default")
         self.assertEqual(socket_of_env(), "default")
         for name in ("default", "other"):

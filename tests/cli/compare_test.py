@@ -83,7 +83,7 @@ class TableTest(CompareTest):
         self.assertEqual(first["time_ns"], second["time_ns"])
 
     def test_all_rows_have_the_same_date(self):
-        """A variant may have another one, in which the program finds the wrong date."""
+        """Only a variant may set another date. There the program reports that the date is wrong."""
         program = os.path.join(os.path.dirname(self.command), "tests", "mpi_simtime")
         table, _, _ = self.compare(
             "--topo", "kary:4,2", "--topo", "kary:2,4", "--date", "1000000000", "--variant",
@@ -130,7 +130,7 @@ class TableTest(CompareTest):
         self.assertNotEqual(bad["exit_status"], 0)
         self.assertIn("\nkary:2,2 failed: exit status", out)
 
-    def test_a_slow_start_is_not_the_reason_of_a_failure(self):
+    def test_a_slow_start_is_not_the_reason_for_a_failure(self):
         table, _, _ = self.compare("--topo", "kary:2,2", "--out", self.file("runs"), "--", "mpirun",
                                    "-np", "1", "sh", "-c", "sleep 3; exit 7", status=1)
         with open(self.file("runs/1.txt"), encoding="utf-8") as file:

@@ -170,7 +170,8 @@ class GoalTest(FabemuCase):
         blocks = [f"rank {rank} {{\ncoll barrier group 1\n}}\n" for rank in range(4)]
         path = self.write("num_ranks 4\ngroup 1 ranks 0-3\n" + "".join(blocks))
         done = self.fabemu("traffic", "--topo", "kary:4,1", "--goal", path)
-        self.assertIn("  collectives  4 calls of ranks, run by the network\n", done.stdout)
+        self.assertIn("  collectives  4 calls, counted at each rank, run by the network\n",
+                      done.stdout)
         for word in ("messages     ", "latency"):
             self.assertNotIn(word, done.stdout)
 

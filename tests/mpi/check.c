@@ -26,7 +26,7 @@
 
 #define FAILURES_SHOWN 10  /* per rank; further ones are only counted */
 #define TIMEOUT_S      900 /* a run that takes longer hangs */
-#define PROGRESS_S     10  /* a line after this time, if none was printed */
+#define PROGRESS_S     10  /* rank 0 prints a line after this time without one */
 
 static const struct {
     const char *name;
@@ -50,7 +50,10 @@ static const struct {
     "reductions|broadcasts|barriers|in-flight|run-ahead|non-blocking|persistent|blocks|scans|" \
     "threads|odds|one-sided"
 
-/* On a busy host a test takes long: say so on rank 0. Called with each check, by any thread. */
+/*
+ * Print on rank 0 how long the test has run, because a test takes long on a busy host. Called for
+ * each check, by any thread.
+ */
 static void show_progress(struct check *check, uint64_t passed)
 {
     int64_t now_s, shown_s = atomic_load_explicit(&check->shown_s, memory_order_relaxed);

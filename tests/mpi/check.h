@@ -84,7 +84,7 @@ struct check {
     int size;
 
     const char *running;     /* name of the test that runs */
-    int64_t began_s;         /* when it began, as time() counts; not changed while it runs */
+    int64_t began_s;         /* when it began, by time(); not changed while it runs */
     _Atomic int64_t shown_s; /* when the last line about it was printed, or when it began */
     uint64_t tests;          /* number of the current draw: the same on every rank */
     _Atomic uint64_t passed;

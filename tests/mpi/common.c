@@ -20,7 +20,7 @@ static const char *base_name(const char *program)
     return slash ? slash + 1 : program;
 }
 
-/* Return whether this is rank 0, or not started by mpirun. Works before MPI_Init(). */
+/* Return whether this is rank 0, or runs without mpirun. Works before MPI_Init(). */
 static bool is_first_rank(void)
 {
     const char *rank = getenv("OMPI_COMM_WORLD_RANK");
@@ -30,7 +30,7 @@ static bool is_first_rank(void)
     return !rank || !strcmp(rank, "0");
 }
 
-/* Continue the usage in a new line, indented like the first option. Returns the column. */
+/* Continue the usage on a new line, indented by @indent. Returns the column. */
 static size_t new_line(size_t indent)
 {
     return (size_t)printf("\n%*s", (int)indent, "") - 1;
@@ -70,7 +70,8 @@ void options_error(const char *program, const char *format, ...)
         va_end(args);
         fprintf(stderr, "; see --help\n");
     }
-    /* mpirun ends a job at the first status that is not 0, perhaps before rank 0 has printed. */
+    /* mpirun ends a job at the first status other than 0, so the other ranks must not have one:
+       rank 0 may not have printed yet. */
     exit(is_first_rank() ? 2 : 0);
 }
 
@@ -98,7 +99,7 @@ static bool is_choice(const char *choices, const char *text)
     return false;
 }
 
-/* Return NULL, or why @text is not a valid value. */
+/* Set the option to @text. Returns NULL, or which values are valid if @text is not one of them. */
 static const char *row_set(const struct option_row *row, const char *text)
 {
     uint64_t number;

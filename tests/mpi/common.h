@@ -29,12 +29,12 @@ struct option_row {
 
 /**
  * options_read - set variables from the options of the command line. --help prints all options and
- * exits with status 0; an invalid option ends the program with options_error(). Of the ranks of a
- * job only rank 0 prints.
+ * exits with status 0. An invalid option ends the program with options_error(). In an MPI job, only
+ * rank 0 prints.
  */
 void options_read(const struct option_row *rows, int argc, char **argv);
 
-/** options_error - exit. Rank 0 prints an error about the options, and its status is 2. */
+/** options_error - rank 0 prints the error and exits with status 2. Other ranks exit with 0. */
 void options_error(const char *program, const char *format, ...)
     __attribute__((format(printf, 2, 3), noreturn));
 

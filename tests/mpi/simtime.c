@@ -6,7 +6,7 @@
  *    mpirun -np 4 mpi_simtime [--iterations N] [--sleep S] [--date D]
  *
  * With --sleep all ranks first sleep for S seconds of simulated time. With --date they check that
- * simulated time begins D seconds after 1970.
+ * their clocks begin at D seconds since 1970.
  */
 #include "common.h"
 
@@ -211,16 +211,16 @@ static double seconds(clockid_t clock)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* Less than 1 ms after time 0. */
+/* Check the date. Called less than 1 ms after time 0. */
 static void date(struct test *test)
 {
     double since = seconds(CLOCK_REALTIME) - test->date_s;
     struct timeval now;
 
     gettimeofday(&now, NULL);
-    checks_that(&test->checks, since >= 0 && since < 0.001, "time begins at the date of --date");
+    checks_that(&test->checks, since >= 0 && since < 0.001, "the date at time 0 is that of --date");
     checks_that(&test->checks, time(NULL) == test->date_s && now.tv_sec == test->date_s,
-                "all clocks show this date");
+                "time() and gettimeofday() show this date");
 }
 
 /* The wall time and the monotonic time advance together. */

@@ -514,7 +514,7 @@ class Simulated(WebCase):
 
     def test_every_signal_ends_it_and_leaves_nothing(self):
         for signo in (signal.SIGTERM, signal.SIGHUP, None):
-            # SIGINT as for a script's background job. nohup, if it runs this test, ignores SIGHUP.
+            # A script's background job ignores SIGINT. SIGHUP must have effect also under nohup.
             saved = [(number, signal.signal(number, handler)) for number, handler in
                      ((signal.SIGINT, signal.SIG_IGN), (signal.SIGHUP, signal.SIG_DFL))]
             try:

@@ -426,10 +426,10 @@ uint32_t emu_hostif_take_run(struct emu_hostif *hostif, uint8_t kind, uint32_t d
 /* --- out of the fabric -------------------------------------------------------------- */
 
 /*
- * @blocked: since @at_ps the down ring has been full and has blocked the network, or it is not full
- * any more. times.full: see emu_hostif_full_ns().
+ * Record whether the down ring is full and blocks the network. @at_ps: when @blocked changed, if it
+ * did. times.full: see emu_hostif_full_ns().
  */
-static void hostif_block(struct emu_hostif *hostif, bool blocked, uint64_t at_ps)
+static void hostif_set_blocked(struct emu_hostif *hostif, bool blocked, uint64_t at_ps)
 {
     uint64_t twice = 2 * (at_ps / 1000u);
 
@@ -468,17 +468,17 @@ uint32_t emu_hostif_room(struct emu_hostif *hostif)
     uint32_t used;
 
     if (atomic_load_explicit(&hostif->cut, memory_order_relaxed)) {
-        hostif_block(hostif, false, now_ps);
+        hostif_set_blocked(hostif, false, now_ps);
         return UINT32_MAX; /* emu_hostif_send() drops the segments */
     }
     used = hostif_used(hostif);
-    hostif_block(hostif, used == EMU_HOSTIF_SLOTS, now_ps);
+    hostif_set_blocked(hostif, used == EMU_HOSTIF_SLOTS, now_ps);
     return EMU_HOSTIF_SLOTS - used;
 }
 
 /*
- * Clock virtual: return when the next slot of the down ring can be filled again. The process has
- * read the segment that is in it.
+ * Clock virtual: return when the next slot of the down ring can be filled again. The process must
+ * have read the segment in this slot.
  */
 static uint64_t hostif_free_ps(const struct emu_hostif *hostif)
 {
@@ -487,7 +487,7 @@ static uint64_t hostif_free_ps(const struct emu_hostif *hostif)
 
     if (!read_ps)
         return 0; /* the slot has not been used yet */
-    return read_ps < EMU_LAST_PS ? read_ps + emu_hostif_reach_ps(hostif) : EMU_NEVER;
+    return read_ps < EMU_LAST_PS ? read_ps + emu_hostif_lookahead_ps(hostif) : EMU_NEVER;
 }
 
 uint64_t emu_hostif_room_ps(struct emu_hostif *hostif, uint64_t ready_ps)
@@ -500,7 +500,7 @@ uint64_t emu_hostif_room_ps(struct emu_hostif *hostif, uint64_t ready_ps)
         free_ps = 0;
     else
         free_ps = hostif_used(hostif) == EMU_HOSTIF_SLOTS ? EMU_NEVER : hostif_free_ps(hostif);
-    hostif_block(hostif, free_ps > ready_ps, ready_ps);
+    hostif_set_blocked(hostif, free_ps > ready_ps, ready_ps);
     return free_ps > ready_ps ? free_ps : ready_ps;
 }
 
@@ -514,7 +514,7 @@ bool emu_hostif_has_room(struct emu_hostif *hostif, uint32_t count)
 
 /*
  * Return whether the process has read everything, so that the next slot may be the first one. On
- * clock virtual it must have done so long enough ago that all slots may be filled again.
+ * clock virtual, the last read must be so long ago that all slots may be filled again.
  */
 static bool hostif_may_wrap(struct emu_hostif *hostif)
 {
@@ -523,7 +523,7 @@ static bool hostif_may_wrap(struct emu_hostif *hostif)
     return hostif_poll_down(hostif) && hostif->down_head == hostif->down_tail &&
            (!hostif->simulated ||
             __atomic_load_n(&hostif->shared->down_ps[last], __ATOMIC_RELAXED) +
-                    emu_hostif_reach_ps(hostif) <=
+                    emu_hostif_lookahead_ps(hostif) <=
                 hostif->sim_least_ps);
 }
 

@@ -181,17 +181,17 @@ static inline uint32_t emu_hostif_bufs(const struct emu_hostif *hostif)
 /** emu_hostif_rebase - subtract @by_ps from all times. Thread: any, while the worker is stopped. */
 void emu_hostif_rebase(struct emu_hostif *hostif, uint64_t by_ps);
 
-/** emu_hostif_cable_ps - return the time from the departure of a segment until it arrives. Pure. */
+/** emu_hostif_cable_ps - return the time from a segment's departure to its arrival. Pure. */
 static inline uint64_t emu_hostif_cable_ps(const struct emu_hostif *hostif)
 {
     return hostif->profile->channel_ps + hostif->profile->switch_ps;
 }
 
 /**
- * emu_hostif_reach_ps - clock virtual: return the shortest time in which an action of the process
- * affects the device. Pure.
+ * emu_hostif_lookahead_ps - clock virtual: return the least time in which the process can affect
+ * the device. Pure.
  */
-static inline uint64_t emu_hostif_reach_ps(const struct emu_hostif *hostif)
+static inline uint64_t emu_hostif_lookahead_ps(const struct emu_hostif *hostif)
 {
     return hostif->profile->nic_send_ps + emu_hostif_cable_ps(hostif);
 }
@@ -222,8 +222,8 @@ static inline uint32_t emu_hostif_taken(const struct emu_hostif *hostif)
 }
 
 /**
- * emu_hostif_skip - remove the front segment at @at_ps, but not before it arrives, and spend its
- * credit.
+ * emu_hostif_skip - remove the front segment at @at_ps, or at its arrival if that is later, and
+ * spend its credit.
  */
 static inline void emu_hostif_skip(struct emu_hostif *hostif, uint64_t at_ps)
 {
@@ -372,9 +372,10 @@ static inline uint64_t emu_hostif_next_ps(const struct emu_hostif *hostif)
 uint32_t emu_hostif_room(struct emu_hostif *hostif);
 
 /**
- * emu_hostif_room_ps - timed: return the earliest time, not before @ready_ps, at which the down ring
- * has a free slot; EMU_NEVER: the process has not read the segment in that slot. Until a later call
- * finds space, a segment counts as waiting, as for emu_hostif_room().
+ * emu_hostif_room_ps - timed: return the earliest time, not before @ready_ps, at which the down
+ * ring has a free slot; EMU_NEVER: the process has not read any segment of a full ring. If there is
+ * no space at @ready_ps, a segment counts as waiting until a later call finds space, as for
+ * emu_hostif_room().
  */
 uint64_t emu_hostif_room_ps(struct emu_hostif *hostif, uint64_t ready_ps);
 

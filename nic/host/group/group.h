@@ -28,7 +28,7 @@ struct nic_coll {
     uint64_t segs;
     uint64_t sent;     /* segments written to the ring to the fabric */
     uint64_t done;     /* segments that are complete here */
-    uint64_t began_ns; /* when it was posted, if @timed; simulated time begins with 0 */
+    uint64_t began_ns; /* when it was posted, if @timed; may be 0 on clock virtual */
     uint32_t root;     /* node of the root, for kinds that have one */
     uint32_t step;     /* payload bytes of every segment but the last */
     int32_t status;    /* the status with which it will complete */

@@ -68,7 +68,7 @@ static void await_present(struct fabemu *fab)
         atomic_load_explicit(&sim->reached_ps, memory_order_acquire) < now_ps) /* Z6 */
         nic_await(fab, now_ps);
     else
-        atomic_store_explicit(&fab->hostif.room_ps, now_ps, memory_order_relaxed);
+        atomic_store_explicit(&fab->hostif.simulated_ps, now_ps, memory_order_relaxed);
 }
 
 /* Receive and send. If the up ring is full afterwards, the next wait ends when it has space. */

@@ -90,7 +90,7 @@ class DissectorCase(FabemuCase):
 
 class Loading(DissectorCase):
     def test_loading_it_twice_is_harmless(self):
-        """By README's option, although it is also in the folder of plugins."""
+        """The option of README names the file, which is also in the folder of plugins."""
         plugins = os.path.join(self.dir, ".local/lib/wireshark/plugins")
         os.makedirs(plugins)
         os.symlink(os.path.abspath(DISSECTOR), os.path.join(plugins, "fabemu.lua"))

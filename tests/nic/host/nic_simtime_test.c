@@ -48,7 +48,7 @@ struct run {
     struct fabric *fabric;
     pthread_mutex_t lock;
     uint64_t outside_ns; /* set by run_all() */
-    uint64_t full_ns;    /* time for which segments waited for space in down rings; as above */
+    uint64_t full_ns;    /* how long segments waited for space in down rings; set by run_all() */
     int alarm_fd;        /* eventfd of fabric_set_alarm() */
     struct process process[NODES];
 };
@@ -276,7 +276,7 @@ static void sleep__is_outside_unless_the_daemon_owes_a_reply(void)
 }
 
 #define ALARM_PS UINT64_C(1000000000)
-#define AGENT_NS 20000000 /* host time that it takes to react to the alarm */
+#define AGENT_NS 20000000 /* host time that the agent takes to react to the alarm */
 
 /* A sleep is one wait, unless the fabric ends the wait early. Record the number of waits. */
 static void *long_sleeper_main(void *argument)
@@ -390,9 +390,9 @@ static void wait__is_not_ended_by_each_piece_of_a_long_message(void)
 
 #define FULL_BYTES   (3u << 19) /* more than fits in a ring */
 #define FULL_POLLS   20u
-#define FULL_BUSY_PS UINT64_C(2000000000) /* a ring is full after 0.9 ms */
+#define FULL_BUSY_PS UINT64_C(2000000000) /* 2 ms; a ring is full after 0.9 ms */
 
-/* Poll until the requests have completed. On a process that is late, let some host time pass. */
+/* Poll until the requests have completed. A late process sometimes sleeps before it polls. */
 static void poll_until_done(const struct process *p, struct fabemu_req *req, uint32_t count)
 {
     for (uint32_t i = 0, polls = 0; i < count; polls++) {
@@ -434,7 +434,7 @@ static void *full_main(void *argument)
     return NULL;
 }
 
-/* The host decides when processes see space in the rings, but this has no effect. */
+/* The host decides when processes see space in the rings, but their local times stay equal. */
 static void processes__have_equal_times_when_rings_are_full(void)
 {
     static struct run first, again;

@@ -99,13 +99,21 @@ static void node_plug(struct fabric *fabric, uint32_t node, struct emu_hostif *h
     atomic_store_explicit(&host.tx->plug.hostif, hostif, memory_order_release); /* E4 */
 }
 
-/* Signal the device at the node's port. It then sends or drops the entries that wait there. */
+/*
+ * Signal the device at the node's port. It then sends or drops the entries that wait there. In
+ * simulated time also schedule a step, because the device may wait for the process alone.
+ */
 static void node_signal_device(struct fabric *fabric, uint32_t node)
 {
     struct fabric_host host = fabric_host(fabric, node);
 
     emu_dev_signal_remote(host.dev, EMU_EVENT_CREDIT, emu_port_signal(host.port));
     emu_dev_signal_remote(host.dev, EMU_EVENT_DATA, emu_port_signal(host.port));
+    if (!fabric->drive.lockstep)
+        return;
+    fabric_pause(fabric);
+    fabric_wake(fabric, host.dev, 0);
+    fabric_resume(fabric);
 }
 
 /*

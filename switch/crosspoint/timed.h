@@ -40,7 +40,9 @@ static inline struct switch_agenda *timed_agenda(struct switch_crosspoints *xp)
 /*
  * Schedule output @o, which has a segment that is ready at @ready_ps, to act at @due_ps. EMU_NEVER:
  * the output waits for a credit. A stall is counted when the time of the credit is known, so that
- * the count does not depend on where windows begin.
+ * the count does not depend on where windows begin. If the process at a host interface has named
+ * the time at which it makes space, the output also waits for EMU_EVENT_CREDIT, because the process
+ * may end before that time.
  */
 static inline void timed_plan_at(struct switch_crosspoints *xp, uint32_t o, uint64_t ready_ps,
                                  uint64_t due_ps)
@@ -53,8 +55,11 @@ static inline void timed_plan_at(struct switch_crosspoints *xp, uint32_t o, uint
             emu_count(&tx->counts.stalls, 1);
         return;
     }
-    if (due_ps > ready_ps && due_ps > tx->busy_ps)
+    if (due_ps > ready_ps && due_ps > tx->busy_ps) {
         emu_count(&tx->counts.stalls, 1);
+        if (tx->kind == EMU_LINK_HOSTIF)
+            timed_agenda(xp)->stalled |= emu_port(o);
+    }
     switch_agenda_add(timed_agenda(xp), o, due_ps);
 }
 
@@ -62,6 +67,33 @@ static inline void timed_plan_at(struct switch_crosspoints *xp, uint32_t o, uint
 static inline void timed_plan_port(struct switch_crosspoints *xp, uint32_t o, uint64_t ready_ps)
 {
     timed_plan_at(xp, o, ready_ps, emu_tx_earliest_ps(&xp->bar.out[o].tx, ready_ps));
+}
+
+/*
+ * Output @o has got EMU_EVENT_CREDIT. If it is scheduled for a time that a process has named,
+ * schedule it anew, but not before @from_ps. This changes the time only if the process has ended,
+ * was cut off or lies.
+ */
+static inline void timed_plan_again(struct switch_crosspoints *xp, uint32_t o, uint64_t from_ps)
+{
+    struct switch_agenda *agenda = timed_agenda(xp);
+    struct emu_tx *tx = &xp->bar.out[o].tx;
+    bool planned = emu_ports_has(agenda->due, o);
+    uint64_t due_ps;
+
+    if (tx->kind != EMU_LINK_HOSTIF) {
+        timed_plan_port(xp, o, 0);
+        return;
+    }
+    if (planned)
+        emu_order_drop(&agenda->acts, o);
+    agenda->due &= ~emu_port(o);
+    agenda->stalled |= emu_port(o); /* until it sends, or gets the next EMU_EVENT_CREDIT */
+    due_ps = emu_tx_earliest_ps(tx, 0);
+    if (!planned && due_ps > tx->busy_ps)
+        emu_count(&tx->counts.stalls, 1);
+    if (due_ps != EMU_NEVER)
+        switch_agenda_add(agenda, o, due_ps > from_ps ? due_ps : from_ps);
 }
 
 /*
@@ -152,6 +184,7 @@ static inline __attribute__((always_inline)) void timed_send(struct switch_cross
     if (out->tx.kind == EMU_LINK_HOSTIF) {
         uint64_t room_ps = emu_tx_room_ps(&out->tx, at_ps);
 
+        timed_agenda(xp)->stalled &= ~emu_port(o);
         if (room_ps > at_ps) {
             timed_plan_at(xp, o, at_ps, room_ps);
             return;
@@ -278,7 +311,7 @@ static inline __attribute__((always_inline)) uint64_t timed_begin(struct switch_
 
     agenda->stalled &= ~outs;
     emu_each_port (o, outs)
-        timed_plan_port(xp, o, 0);
+        timed_plan_again(xp, o, switch_window_ps(sw, until_ps));
     return switch_poll_all(&xp->bar, arrivals, until_ps);
 }
 

@@ -55,25 +55,32 @@ static emu_ports slots_wanted(const struct switch_slots *sw)
     return outs;
 }
 
-static void slots_plan_outs(struct switch_slots *sw, emu_ports outs)
+/*
+ * Schedule the arbiter for outputs that have segments, but not before @from_ps. If the process at a
+ * host interface has named the time at which it makes space, the output also waits for
+ * EMU_EVENT_CREDIT, because the process may end before that time.
+ */
+static void slots_plan_outs(struct switch_slots *sw, emu_ports outs, uint64_t from_ps)
 {
     emu_each_port (o, outs) {
-        uint64_t due_ps = emu_tx_earliest_ps(&sw->bar.out[o].tx, sw->from_ps);
+        struct emu_tx *tx = &sw->bar.out[o].tx;
+        uint64_t due_ps = emu_tx_earliest_ps(tx, sw->from_ps);
 
-        if (due_ps == EMU_NEVER)
+        if (due_ps == EMU_NEVER || (due_ps > sw->from_ps && tx->kind == EMU_LINK_HOSTIF))
             sw->stalled |= emu_port(o); /* until EMU_EVENT_CREDIT */
-        else
-            slots_plan(sw, due_ps);
+        if (due_ps != EMU_NEVER)
+            slots_plan(sw, due_ps > from_ps ? due_ps : from_ps);
     }
 }
 
 /* Schedule the arbiter for outputs whose awaited credits have returned. */
-static void slots_take_credits(struct switch_slots *sw)
+static void slots_take_credits(struct switch_slots *sw, uint64_t until_ps)
 {
     emu_ports outs = switch_take(&sw->bar.sw, EMU_EVENT_CREDIT) & sw->stalled;
 
     sw->stalled &= ~outs;
-    slots_plan_outs(sw, outs);
+    if (emu_ports_any(outs))
+        slots_plan_outs(sw, outs & slots_wanted(sw), switch_window_ps(&sw->bar.sw, until_ps));
 }
 
 /* Return the subset of @outs that can send at @at_ps. Counts each stall of an output once. */
@@ -156,7 +163,7 @@ static inline uint32_t slots_act(struct switch_dev *base, const void *own)
         moved += emu_ports_count(sends[r].outs);
         switch_pay(&sw->bar, r, at_ps);
     }
-    slots_plan_outs(sw, slots_wanted(sw));
+    slots_plan_outs(sw, slots_wanted(sw), 0);
     return moved;
 }
 
@@ -241,7 +248,7 @@ static inline uint64_t slots_begin(struct switch_dev *base, struct emu_order *ar
 {
     struct switch_slots *sw = switch_slots_of(base);
 
-    slots_take_credits(sw);
+    slots_take_credits(sw, until_ps);
     return switch_poll_all(&sw->bar, arrivals, until_ps);
 }
 

@@ -80,12 +80,20 @@ static void mirror_cut_off(void *ctx, bool partitioned)
                    json_add_number(json_object_new_object(), "partitioned", partitioned), 0);
 }
 
+/*
+ * Limits of a report on a host's links. The coordinator keeps the report, and each report on the
+ * fabric includes it. Without limits a host could make these reports too long to be sent.
+ */
+#define LINKS_MOST       512u /* 64 hosts, connected by 8 pairs of ports */
+#define LINK_FIELDS_MOST 32
+#define LINK_NAME_MOST   64u
+
 static bool is_name(struct json_object *value)
 {
     const char *at = json_object_is_type(value, json_type_string) ? json_object_get_string(value)
                                                                   : "\n";
 
-    while (*at >= ' ' && *at <= '~')
+    for (size_t i = 0; i <= LINK_NAME_MOST && *at >= ' ' && *at <= '~'; i++)
         at++;
     return !*at;
 }
@@ -95,17 +103,20 @@ static struct json_object *links_of(struct json_object *reply)
 {
     struct json_object *links = json_object_object_get(reply, "links");
 
-    if (!json_object_is_type(links, json_type_array))
+    if (!json_object_is_type(links, json_type_array) ||
+        json_object_array_length(links) > LINKS_MOST)
         return NULL;
     for (size_t i = 0; i < json_object_array_length(links); i++) {
         struct json_object *link = json_object_array_get_idx(links, i);
 
-        if (!json_object_is_type(link, json_type_object))
+        if (!json_object_is_type(link, json_type_object) ||
+            json_object_object_length(link) > LINK_FIELDS_MOST)
             return NULL;
         json_object_object_foreach(link, name, value)
         {
-            if (strcmp(name, "host") != 0 ? !json_object_is_type(value, json_type_int)
-                                          : !is_name(value))
+            if (strlen(name) > LINK_NAME_MOST ||
+                (strcmp(name, "host") != 0 ? !json_object_is_type(value, json_type_int)
+                                           : !is_name(value)))
                 return NULL;
         }
     }

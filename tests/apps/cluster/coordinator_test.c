@@ -418,6 +418,49 @@ static void reports(struct conn *conn, struct json_object *call)
     replies(conn, call, json_tokener_parse(answer_text), 0);
 }
 
+/* Return the report on the links of the other host if it sends @text. The caller releases it. */
+static struct json_object *links_from(const struct fabric_mirror *mirror, const char *text)
+{
+    struct fabric_totals sum = {0};
+    struct json_object *links;
+
+    answer_text = text;
+    mirror->totals(mirror->ctx, &sum);
+    coordinator_totals_of(stage.hosts, 1, &links);
+    return links;
+}
+
+#define MANY 20000u
+
+/* Each report on the fabric includes the report on the links, so that is limited. */
+static void report__of_links_is_limited(void)
+{
+    const struct fabric_mirror *mirror = stage_open("totals", reports);
+    char *text = malloc(32 * MANY), *at = text;
+
+    at += sprintf(at, "{\"links\":[{\"host\":\"red\"");
+    for (uint32_t i = 0; i < MANY; i++)
+        at += sprintf(at, ",\"n%u\":1", i);
+    strcpy(at, "}]}");
+    CU_ASSERT_PTR_NULL(links_from(mirror, text));
+    at = text + sprintf(text, "{\"links\":[{\"host\":\"");
+    memset(at, 'r', MANY);
+    strcpy(at + MANY, "\"}]}");
+    CU_ASSERT_PTR_NULL(links_from(mirror, text));
+    at = text + sprintf(text, "{\"links\":[{\"host\":\"red\",\"");
+    memset(at, 'r', MANY);
+    strcpy(at + MANY, "\":1}]}");
+    CU_ASSERT_PTR_NULL(links_from(mirror, text));
+    at = text + sprintf(text, "{\"links\":[{}");
+    for (uint32_t i = 0; i < 1000; i++)
+        at += sprintf(at, ",{}");
+    strcpy(at, "]}");
+    CU_ASSERT_PTR_NULL(links_from(mirror, text));
+    free(text);
+    stage_close();
+    CU_ASSERT_EQUAL(stage.lost, 0);
+}
+
 /* The report prints a host's data about its links, so a wrong shape must be refused. */
 static void report__of_links_is_validated(void)
 {
@@ -1324,6 +1367,7 @@ int main(void)
         CASE(host__sending_other_messages_is_lost),
         CASE(host__flooding_before_its_answer_is_lost),
         CASE(report__of_links_is_validated),
+        CASE(report__of_links_is_limited),
         CASE(totals__ignore_an_impossible_factor),
         CASE(audit__of_a_host_adds_to_those_of_others),
         CASE(arrivals__at_unknown_ports_are_skipped),

@@ -22,6 +22,7 @@
 #include "nic/host/base/local_time.h"
 #include "nic/host/base/wire.h"
 #include "nic/host/progress/progress.h"
+#include "nic/host/tx/up.h"
 #include "tests/fixtures/host/adapters.h"
 #include "tests/test.h"
 
@@ -58,11 +59,11 @@ static uint64_t local_ps(const struct fabemu *fab)
     return atomic_load(&fab->hostif.shared->sim.now_ps);
 }
 
-/* Send a message to the next process and receive one from the process before this one. */
-static void exchange(struct process *p, uint32_t round)
+/* Send a message to process @node and receive one from any process. */
+static void exchange_with(struct process *p, uint32_t node, uint32_t round)
 {
     struct fabemu_req send = {.status = 0}, receive = {.status = 0};
-    const struct fabemu_dest next = {.node = (p->node + 1) % NODES, .queue = 1, .tag = 7};
+    const struct fabemu_dest next = {.node = node, .queue = 1, .tag = 7};
     const struct fabemu_iov out = {p->out, round * 997 % BYTES + 1}, in = {p->in, BYTES};
 
     p->out[0] = (uint8_t)round;
@@ -71,6 +72,11 @@ static void exchange(struct process *p, uint32_t round)
     CU_ASSERT_EQUAL(fabemu_wait(p->fab, &send), 0);
     CU_ASSERT_EQUAL(fabemu_wait(p->fab, &receive), 0);
     CU_ASSERT_EQUAL(p->in[0], (uint8_t)round);
+}
+
+static void exchange(struct process *p, uint32_t round)
+{
+    exchange_with(p, (p->node + 1) % NODES, round);
 }
 
 /* The end of the next wait corrects the local time. */
@@ -123,13 +129,13 @@ static void *process_main(void *argument)
     return NULL;
 }
 
-static void run_open(struct run *run, const char *profile, uint32_t threads)
+static void run_open_set(struct run *run, const char *profile, const char *set, uint32_t threads)
 {
     struct fabric_config config = {.clock = EMU_CLOCK_VIRTUAL, .threads = threads, .seed = 1};
 
     memset(run, 0, sizeof *run);
     pthread_mutex_init(&run->lock, NULL);
-    fixture_profile(&config.profile, profile, NULL);
+    fixture_profile(&config.profile, profile, set);
     run->fabric = fixture_fabric_start(&run->graph, "kary:2,2", UINT32_MAX, &config);
     for (uint32_t n = 0; n < NODES; n++) {
         struct process *p = &run->process[n];
@@ -145,6 +151,11 @@ static void run_open(struct run *run, const char *profile, uint32_t threads)
         CU_ASSERT_EQUAL_FATAL(fabemu_queue_open(p->fab, 1, &p->queue), 0);
     }
     fabric_expect(run->fabric, NODES);
+}
+
+static void run_open(struct run *run, const char *profile, uint32_t threads)
+{
+    run_open_set(run, profile, NULL, threads);
 }
 
 /* Let all processes run @body. Returns how many segments were posted after their time. */
@@ -491,6 +502,101 @@ static void fabric__is_not_stopped_by_forged_quiet_segments(void)
     run_all(&run, forge_main);
 }
 
+#define GARBAGE (2 * EMU_HOSTIF_SLOTS)
+#define POSTS   20u
+#define POST_NS 1000000u
+#define BUSY_PS UINT64_C(18000000000)
+#define LATE_PS UINT64_C(1000000000000)
+
+/* The times at which node 1 says that it has read its segments. */
+static const struct read_time {
+    bool says;
+    uint64_t ps;
+} read_times[] = {{false, 0}, {true, EMU_LAST_PS / 2}, {true, EMU_LAST_PS - 1}, {true, 1}};
+static const struct read_time *read_time;
+
+/*
+ * Write up to @count full segments to @dst into the ring of @fab, bypassing the adapter. Return how
+ * many fitted.
+ */
+static uint32_t post_garbage(struct fabemu *fab, uint32_t dst, uint32_t count)
+{
+    struct emu_seg *seg;
+    uint32_t posted = 0;
+
+    nic_lock(fab);
+    for (; posted < count && (seg = nic_claim(fab, dst)); posted++) {
+        seg->hdr.len = EMU_PAYLOAD_BYTES;
+        memset(seg->payload, 0, EMU_PAYLOAD_BYTES);
+    }
+    nic_unlock(fab);
+    return posted;
+}
+
+static void say_read_times(struct emu_hostif_shared *shared)
+{
+    for (uint32_t i = 0; read_time->says && i < EMU_HOSTIF_SLOTS; i++)
+        __atomic_store_n(&shared->down_ps[i], read_time->ps, __ATOMIC_RELAXED);
+}
+
+/* Compute until the down ring is full, and die. */
+static void die_full(struct process *p)
+{
+    struct emu_hostif_shared *shared = p->fab->hostif.shared;
+
+    say_read_times(shared);
+    nic_spend(p->fab, BUSY_PS);
+    while (fabric_reached_ps(p->run->fabric) < BUSY_PS)
+        usleep(1000);
+    if (read_time->says) { /* it has read all segments but one, and waits */
+        say_read_times(shared);
+        atomic_store(&shared->down_head, atomic_load(&shared->down_tail) - 1);
+        emu_hostif_nic_await(&p->fab->hostif, BUSY_PS + 1);
+    }
+    pthread_mutex_lock(&p->run->lock);
+    fabric_detach_dead(p->run->fabric, p->node);
+    pthread_mutex_unlock(&p->run->lock);
+}
+
+/* The others send to node 1 more than fits, and exchange a message after its death. */
+static void *full_and_dead_main(void *argument)
+{
+    struct process *p = argument;
+
+    nic_sim_begin(p->fab);
+    fabemu_await_time(p->fab);
+    if (p->node == 1) {
+        die_full(p);
+        return NULL;
+    }
+    for (uint32_t posted = 0, i = 0; i < POSTS; i++) {
+        posted += post_garbage(p->fab, 1, GARBAGE - posted);
+        CU_ASSERT_TRUE(p->fab->sim.clock.sleep(p->fab, POST_NS));
+    }
+    exchange_with(p, 2 - p->node, 0);
+    p->at_ps[0] = local_ps(p->fab);
+    depart(p);
+    return NULL;
+}
+
+/* The segments that waited for a dead process do not block others, whatever it has said. */
+static void fabric__is_not_blocked_by_a_full_ring_of_a_dead_process(void)
+{
+    static struct run run;
+    static const struct {
+        const char *profile, *set;
+    } machines[] = {{"oq2004", NULL}, {"oq2004", "buffers=input"}, {"qsnet3", NULL}};
+
+    for (size_t m = 0; m < sizeof machines / sizeof machines[0]; m++)
+        for (size_t i = 0; i < sizeof read_times / sizeof read_times[0]; i++) {
+            read_time = &read_times[i];
+            run_open_set(&run, machines[m].profile, machines[m].set, 1);
+            run_all(&run, full_and_dead_main);
+            CU_ASSERT_TRUE(run.process[0].at_ps[0] < LATE_PS);
+            CU_ASSERT_TRUE(run.process[2].at_ps[0] < LATE_PS);
+        }
+}
+
 /* --- threads -------------------------------------------------------------------------- */
 
 #define READINGS 100u
@@ -600,6 +706,7 @@ int main(void)
         CASE(wait__is_not_ended_by_each_piece_of_a_long_message),
         CASE(processes__have_equal_times_when_rings_are_full),
         CASE(fabric__is_not_stopped_by_forged_quiet_segments),
+        CASE(fabric__is_not_blocked_by_a_full_ring_of_a_dead_process),
         CASE(time__does_not_go_back_for_any_thread),
         CASE(wait__keeps_the_time_that_another_thread_has_spent),
         {0},

@@ -996,9 +996,10 @@ FABEMU_API int fabemu_group_join(struct fabemu *fab, uint32_t id, uint32_t membe
  * in the caches.
  * Errors: those of fabemu_group_create(). If the fabric refuses the group, each member gets the
  * same error once, even if its cause has gone in the meantime. -ENOSPC can also mean that only
- * narrow windows are left, or that more than 64 groups with this process as a member were refused
- * or broke before it called this function for them. Such a process can join groups that other
- * members create, but cannot create any. -EPIPE, the group broke before this process joined it.
+ * narrow windows are left, or that more than 64 groups that another member had created were
+ * refused or broke before this process called this function for them. Such a process can join
+ * groups of that member, but cannot create any with it. -EPIPE, the group broke before this process
+ * joined it.
  * -ENOTCONN, or -ENOMEM in this process: only this member has failed, and the group breaks.
  * Thread: any. Blocks until the fabric's manager has replied.
  */

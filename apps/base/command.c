@@ -530,9 +530,14 @@ int command_environment(char **argv, const char *socket_path, const char *provid
 
 #define YIELDS "OMPI_MCA_mpi_yield_when_idle"
 
-void command_prepare_virtual(void)
+void command_prepare_virtual(bool tsc)
 {
     char dir[600], path[640], list[4096];
+
+    if (tsc)
+        setenv("FABEMU_TSC", "1", 1);
+    else
+        unsetenv("FABEMU_TSC");
 
     /* A rank without work sleeps in the provider. Open MPI would also yield after each poll, and
        beside busy programs a yield takes milliseconds. */

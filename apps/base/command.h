@@ -29,9 +29,10 @@ int command_environment(char **argv, const char *socket_path, const char *provid
 
 /**
  * command_prepare_virtual - prepare the environment of programs in simulated time: preload
- * libfabemu-clock, and let Open MPI not yield.
+ * libfabemu-clock, and let Open MPI not yield. @tsc: the instructions RDTSC and RDTSCP read
+ * simulated time.
  */
-void command_prepare_virtual(void);
+void command_prepare_virtual(bool tsc);
 
 /**
  * env_each - call @each with the name and the value of every variable that a program needs to use

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 #include "apps/base/bounds.h"
 #include "apps/base/quantity.h"
@@ -244,6 +245,10 @@ static const struct option_row rows[] = {
      "1970 "
      "(default: the host's date)",
      .at = AT(date_s), OPTIONS_RANGE(1, 4294967295), .group = OPTIONS_COMPUTE},
+    {"tsc", NULL,
+     "with --clock virtual: the instructions RDTSC and RDTSCP read simulated time, at 1 GHz "
+     "(x86-64)",
+     .at = AT(tsc), .group = OPTIONS_COMPUTE},
     {"bound", "NAME=TIME|off", "change a bound on waiting: see below; may be repeated", read_bound,
      .group = OPTIONS_BOUNDS},
     {"provider-name", "NAME",
@@ -596,6 +601,7 @@ bool options_sets(const struct options *options, const char *field)
 static int check_together(const struct options *options, const struct options_command *command)
 {
     bool virtual = options->clock == EMU_CLOCK_VIRTUAL;
+    int mode;
 
     if (options->topo && options->nodes)
         return options_usage_error(command->name, "--topo and --nodes cannot be used together");
@@ -609,6 +615,9 @@ static int check_together(const struct options *options, const struct options_co
     for (size_t i = 0; i < ROWS && !virtual; i++)
         if (options->given >> i & 1 && rows[i].group & OPTIONS_COMPUTE)
             return options_usage_error(command->name, "--%s needs --clock virtual", rows[i].name);
+    if (options->tsc && prctl(PR_GET_TSC, &mode))
+        return options_usage_error(command->name, "--tsc needs a processor of type x86-64, and a "
+                                                  "kernel with PR_SET_TSC");
     if (options->goal && options->compute_file)
         return options_usage_error(command->name, "--goal cannot be used with --compute record or "
                                                   "replay");

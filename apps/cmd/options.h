@@ -38,7 +38,7 @@ enum options_group {
     OPTIONS_WEB = 65536,       /* --web[=PORT] */
     OPTIONS_WEB_WAIT = 524288, /* --web[=PORT|wait] */
     OPTIONS_PROVIDER = 262144, /* --provider-name */
-    OPTIONS_COMPUTE = 1048576, /* --compute, --goal, --call-ns, --date */
+    OPTIONS_COMPUTE = 1048576, /* --compute, --goal, --call-ns, --date, --tsc */
     OPTIONS_ANY_CLOCK = 131072 /* not an option: --clock may also be virtual */
 };
 
@@ -116,7 +116,8 @@ struct options {
     const char *goal;         /* file of --goal; NULL: none */
     char call_set[40];        /* FIELD=VALUE of --call-ns */
     uint32_t date_s;          /* 0: not given */
-    uint32_t threads;         /* count, or FABRIC_THREADS_* */
+    bool tsc;
+    uint32_t threads; /* count, or FABRIC_THREADS_* */
     uint64_t seed;
     const char *name;           /* NULL: not given */
     const char *report;         /* file; NULL: none */

@@ -74,6 +74,7 @@ struct run {
     bool ends_at_once; /* this phase ends at once, for example because the user interrupted twice */
     struct emu_bounds bounds;
     bool keep_going;          /* --keep-going: the death of a process does not end the run */
+    bool tsc;                 /* --tsc */
     int interrupted;          /* the first signal that requested the end; 0: none */
     bool failed;              /* a process on a node died, so the exit status is not 0 */
     bool fabric_lost;         /* the fabric ended before the command */
@@ -725,7 +726,7 @@ static int run_on(struct run *run, const struct fabric_config *config, struct pl
                             config->provider, mark, run->scratch, error, sizeof error))
         print_message("%s", error);
     if (config->clock == EMU_CLOCK_VIRTUAL)
-        command_prepare_virtual();
+        command_prepare_virtual(run->tsc);
     begin_command(run, signals);
     supervise(run);
     return finish(run);
@@ -782,6 +783,7 @@ int run_main(int argc, char **argv)
     run.report = &plan.report;
     run.bounds = config.bounds;
     run.keep_going = options.keep_going;
+    run.tsc = options.tsc;
     status = plan_make(&plan, &options, &config, NULL);
     if (!status) {
         become_supervisor(&run, &before);

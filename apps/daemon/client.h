@@ -110,10 +110,10 @@ struct daemon {
      * the cause of death is reported
      */
     struct emu_list exiting;
-    struct client *owner;    /* the supervisor; NULL when its connection has ended */
-    struct client **by_node; /* by node: the attached process, or NULL */
-    bool *forgotten;         /* by node: an error owed to the process is forgotten (groups.c) */
-    int64_t *last_rank;      /* by node: rank of the process that attached last; -1: none */
+    struct client *owner;         /* the supervisor; NULL when its connection has ended */
+    struct client **by_node;      /* by node: the attached process, or NULL */
+    struct forgotten **forgotten; /* by node: errors that the process has not got (groups.c) */
+    int64_t *last_rank;           /* by node: rank of the process that attached last; -1: none */
     struct daemon_record record;
     struct procs_frozen frozen; /* processes of this host that faults have ever stopped */
     /* faults.c; NULL: there has been no fault, and no lost link between hosts */

@@ -24,8 +24,8 @@
  * then the group is kept, unless more than KEPT_MAX ended groups are charged to one node. Then the
  * fabric forgets the errors of the oldest group. A process that was owed a forgotten error may
  * still ask for that group. It must not create the group anew, because the others would never join.
- * Therefore such a process creates no group by a key any more: its request is refused, and the
- * other members get this refusal, too.
+ * Therefore such a process creates no group by a key any more that has this node as a member: its
+ * request is refused, and the other members get this refusal, too.
  *
  * A group is charged to the process that created it. When that process leaves, the first of the
  * remaining members is charged. No process may have more than its share of the groups
@@ -63,6 +63,12 @@ struct member {
 struct group_key {
     char text[96]; /* "": the group has no key */
     bool wide;
+};
+
+/* In a list of a node: the process at the node was owed errors that the fabric has forgotten. */
+struct forgotten {
+    struct forgotten *next;
+    uint32_t holder; /* node to which the groups were charged; each holder is once in the list */
 };
 
 struct daemon_group {
@@ -203,12 +209,38 @@ static void member_settle(struct daemon_group *group, struct member *member)
     member->owed = false;
 }
 
+/* Note that an error of a group charged to @holder is forgotten. Returns false without memory. */
+static bool note_forgotten(struct forgotten **list, uint32_t holder)
+{
+    struct forgotten *entry = *list;
+
+    while (entry && entry->holder != holder)
+        entry = entry->next;
+    if (entry)
+        return true;
+    entry = calloc(1, sizeof *entry);
+    if (!entry)
+        return false;
+    *entry = (struct forgotten){.next = *list, .holder = holder};
+    *list = entry;
+    return true;
+}
+
+static void forgotten_free(struct forgotten **list)
+{
+    for (struct forgotten *entry; (entry = *list);) {
+        *list = entry->next;
+        free(entry);
+    }
+}
+
 static void group_forget(struct daemon *daemon, struct daemon_group *group)
 {
     for (uint32_t i = 0; i < group->count; i++) {
-        if (group->member[i].owed)
-            daemon->forgotten[group->member[i].node] = true;
-        member_settle(group, &group->member[i]);
+        struct member *member = &group->member[i];
+
+        if (member->owed && note_forgotten(&daemon->forgotten[member->node], group->holder))
+            member_settle(group, member);
     }
 }
 
@@ -302,7 +334,7 @@ struct json_object **daemon_groups_quit(struct daemon *daemon, struct client *cl
 {
     struct json_object **lists = calloc(daemon->graph->nodes, sizeof *lists);
 
-    daemon->forgotten[client->node] = false;
+    forgotten_free(&daemon->forgotten[client->node]);
     for (struct daemon_group *group = daemon->groups; group; group = group->next) {
         struct member *member = group_member(group, client->node);
 
@@ -374,6 +406,8 @@ void daemon_groups_free(struct daemon *daemon)
         daemon->groups = group->next;
         group_free(group);
     }
+    for (uint32_t node = 0; daemon->forgotten && node < daemon->graph->nodes; node++)
+        forgotten_free(&daemon->forgotten[node]);
 }
 
 /*
@@ -611,14 +645,20 @@ static struct member *find_answer(struct daemon *daemon, const struct client *cl
 
 /* Check that the process is owed no forgotten error, which it may be asking for. */
 static int check_forgotten(const struct daemon *daemon, const struct client *client,
-                           const struct group_key *key, char *error, size_t error_bytes)
+                           const uint32_t *nodes, uint32_t count, const struct group_key *key,
+                           char *error, size_t error_bytes)
 {
-    if (!*key->text || !daemon->forgotten[client->node])
-        return 0;
-    return fail(-ENOSPC, error, error_bytes,
-                "more than %u groups were refused or broke for which the process at node %" PRId64
-                " has not asked; it cannot create groups by a key any more",
-                KEPT_MAX, client->node);
+    const struct forgotten *entry = *key->text ? daemon->forgotten[client->node] : NULL;
+
+    for (; entry; entry = entry->next)
+        for (uint32_t i = 0; i < count; i++)
+            if (nodes[i] == entry->holder)
+                return fail(-ENOSPC, error, error_bytes,
+                            "more than %u groups of node %u were refused or broke for which the "
+                            "process at node %" PRId64 " has not asked; it cannot create groups "
+                            "with node %u by a key any more",
+                            KEPT_MAX, entry->holder, client->node, entry->holder);
+    return 0;
 }
 
 static int group_find_or_make(struct daemon *daemon, const struct client *client,
@@ -638,7 +678,7 @@ static int group_find_or_make(struct daemon *daemon, const struct client *client
         *ret = group->id;
         return 0;
     }
-    err = check_forgotten(daemon, client, key, error, error_bytes);
+    err = check_forgotten(daemon, client, nodes, count, key, error, error_bytes);
     if (!err)
         err = check_members(daemon, nodes, count, error, error_bytes);
     if (!err)

@@ -247,9 +247,11 @@ static void totals_add_digest(struct fabric_totals *to, const struct emu_hostif 
         to->digest += emu_mix(digest + hostif->node);
 }
 
-static void totals_add_calls(struct fabric_totals *to, const struct emu_simtime *sim)
+static void totals_add_calls(struct fabric_totals *to, const struct emu_simtime *sim,
+                             uint64_t reached_ps)
 {
-    uint64_t finished_ns = emu_count_read(&sim->finished_ps) / 1000;
+    /* A process that detaches has waited until the fabric has reached this time. */
+    uint64_t finished_ns = emu_earlier(emu_count_read(&sim->finished_ps), reached_ps) / 1000;
 
 #define CALLS(class, name)                                          \
     emu_sum(&to->calls_##name, emu_count_read(&sim->calls[class])); \
@@ -262,7 +264,8 @@ static void totals_add_calls(struct fabric_totals *to, const struct emu_simtime 
         to->finished_ns = finished_ns;
 }
 
-void fabric_totals_add_hostif(struct fabric_totals *to, const struct emu_hostif *hostif)
+void fabric_totals_add_hostif(struct fabric_totals *to, const struct emu_hostif *hostif,
+                              uint64_t reached_ps)
 {
     const struct emu_hostif_stats *stats = &hostif->shared->stats;
     const struct emu_simtime *sim = &hostif->shared->sim;
@@ -273,7 +276,7 @@ void fabric_totals_add_hostif(struct fabric_totals *to, const struct emu_hostif 
     to->dropped_nobody_attached += emu_count_read(&hostif->dead);
     to->late_posts += emu_count_read(&hostif->late_posts);
     to->outside_ns += emu_count_read(&hostif->outside_ns);
-    totals_add_calls(to, sim);
+    totals_add_calls(to, sim, reached_ps);
     to->computed_ns += emu_count_read(&sim->computed_ps) / 1000;
     totals_add_digest(to, hostif);
     to->differing += atomic_load_explicit(&sim->differs, memory_order_relaxed) != 0;
@@ -348,7 +351,7 @@ void fabric_totals_here(const struct fabric *fabric, struct fabric_totals *ret)
     for (uint32_t n = 0; n < graph->nodes; n++) {
         if (!fabric->hostif[n])
             continue;
-        fabric_totals_add_hostif(ret, fabric->hostif[n]);
+        fabric_totals_add_hostif(ret, fabric->hostif[n], fabric_reached_ps(fabric));
         ideal_ns += emu_count_read(&fabric->hostif[n]->times.ideal_ns);
         actual_ns += emu_count_read(&fabric->hostif[n]->times.actual_ns);
     }

@@ -568,6 +568,8 @@ void fabric_groups_sweep(struct fabric *fabric);
 /* Set the incarnation word of @node, with all its flags, for all processes on this host to read. */
 void fabric_incarnation_publish(struct fabric *fabric, uint32_t node, uint64_t word);
 
-void fabric_totals_add_hostif(struct fabric_totals *to, const struct emu_hostif *hostif);
+/* Add the counters of a host interface. @reached_ps: fabric_reached_ps(). */
+void fabric_totals_add_hostif(struct fabric_totals *to, const struct emu_hostif *hostif,
+                              uint64_t reached_ps);
 
 #endif

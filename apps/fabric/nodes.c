@@ -423,7 +423,7 @@ static void node_detach(struct fabric *fabric, uint32_t node, bool dead)
     node_plug(fabric, node, NULL);
     node_publish_list(fabric, worker);
     emu_waiter_remove(bell_waiter(fabric, hostif), hostif->bell);
-    fabric_totals_add_hostif(&fabric->past, hostif);
+    fabric_totals_add_hostif(&fabric->past, hostif, fabric_reached_ps(fabric));
     fabric->past.dropped_left_behind += emu_hostif_left(hostif);
     fabric->past_ideal_ns += emu_count_read(&hostif->times.ideal_ns);
     fabric->past_actual_ns += emu_count_read(&hostif->times.actual_ns);

@@ -92,7 +92,8 @@ struct emu_simtime {
     _Atomic uint64_t calls[EMU_CALL_CLASSES]; /* calls that post an operation */
     /* time in polls, by the class of the last post before them */
     _Atomic uint64_t waited_ps[EMU_CALL_CLASSES];
-    /* when it began to detach, without sleeps and polls after its last operation; 0: it has not */
+    /* when it began to detach, without sleeps and polls after its last operation; 0: it has not.
+       The fabric believes no later time than it has reached. */
     _Atomic uint64_t finished_ps;
     _Atomic uint64_t computed_ps; /* time that it has computed */
     _Atomic uint64_t digest;      /* of all these calls and their local times */

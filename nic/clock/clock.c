@@ -29,6 +29,7 @@ static void forget(void)
 {
     atomic_store_explicit(&has_timer, false, memory_order_relaxed);
     atomic_store_explicit(&followed, NULL, memory_order_release);
+    tsc_follow(false);
 }
 
 PUBLIC void fabemu_clock_follow(const struct fabemu_clock *clock)
@@ -40,6 +41,7 @@ PUBLIC void fabemu_clock_follow(const struct fabemu_clock *clock)
     atomic_store_explicit(&followed, clock, memory_order_release);
     if (clock && atomic_load_explicit(&has_timer, memory_order_relaxed))
         clock->note_timer(clock->ctx);
+    tsc_follow(clock);
 }
 
 static const struct fabemu_clock *clock_followed(void)

@@ -49,4 +49,10 @@ void note_host_timer(void);
  */
 bool host_time(clockid_t id, const struct timespec *when, clockid_t host, struct timespec *ret);
 
+/**
+ * tsc_follow - with --tsc: let the instructions RDTSC and RDTSCP read the simulated time, or again
+ * the host's counter, in the calling thread and in those that it starts from now on.
+ */
+void tsc_follow(bool simulated);
+
 #endif

@@ -41,9 +41,10 @@ static inline void switch_channel_request_segment(struct switch_channels *ch, ui
 {
     struct switch_channel_port *port = &ch->port[o];
 
+    /* first, because GCC 12 with -fsanitize=undefined warns of an overflow after a shift by @c */
+    port->input_of[c] = (uint8_t)p;
     port->ready[priority] |= 1u << c;
     port->stopped |= 1u << c;
-    port->input_of[c] = (uint8_t)p;
     port->open_of[p] |= 1u << c;
     port->served |= emu_port(p);
     switch_channel_request(ch, o);

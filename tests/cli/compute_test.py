@@ -200,6 +200,9 @@ class ComputeTest(FabemuCase):
             done = self.fabemu("run", option, value, "--", "true")
             self.assertEqual(done.returncode, 2)
             self.assertIn(f"{option} needs --clock virtual", done.stderr)
+        done = self.fabemu("run", "--tsc", "--", "true")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--tsc needs --clock virtual", done.stderr)
 
 
 if __name__ == "__main__":

@@ -165,7 +165,7 @@ class GroupKeysTest(FabemuCase):
             self.assertEqual(self.ask(first, range(3), str(i)), "EHOSTUNREACH")
         third = self.attached(2)
         self.assertEqual(self.ask(third, range(3), "0"), "ENOSPC")  # the oldest is forgotten
-        self.assertIn("more than 64 groups were refused or broke", self.refusal)
+        self.assertIn("more than 64 groups of node 0 were refused or broke", self.refusal)
         self.assertEqual(self.ask(second, range(3), "0"), "ENOSPC")
         for i in range(1, KEPT + 1):
             for client in (second, third):
@@ -174,6 +174,9 @@ class GroupKeysTest(FabemuCase):
         self.assertEqual(self.ask(third, range(3), "new"), "ENOSPC")  # and so to the others
         self.assertEqual([self.ask(one, range(3), "new") for one in (first, second)],
                          ["ENOSPC"] * 2)
+        group = self.ask(third, (1, 2), "without the first")  # only groups of the first are refused
+        self.assertIsInstance(group, int)
+        self.assertEqual(self.ask(second, (1, 2), "without the first"), group)
         group = self.ask(first, range(3), "by another")
         self.assertEqual([self.ask(one, range(3), "by another") for one in (second, third)],
                          [group] * 2)

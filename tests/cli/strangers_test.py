@@ -7,6 +7,7 @@
 """
 import json
 import os
+import platform
 import shutil
 import sys
 import unittest
@@ -36,6 +37,13 @@ PROGRAMS = {
     "killed": ({137, FAILED}, ENDS, "killed by signal 9"),
     "stopped": (0, [], ""),
 }
+WITH_TSC = {
+    "counts": (0, [], ""),
+    "threads": PROGRAMS["threads"],
+    "signals": PROGRAMS["signals"],
+    "children": PROGRAMS["children"],
+    "segfaults": ({139, FAILED}, ENDS, "killed by signal 11"),
+}
 
 # Programs in other languages open MPI by dlopen().
 DLOPEN = """
@@ -61,13 +69,12 @@ class StrangersTest(FabemuCase):
         with open(report, encoding="utf-8") as file:
             return run.returncode, out + err, json.load(file)["clock"]
 
-    def check_all(self, profile):
+    def check_all(self, programs, *options):
         program = os.path.join(os.path.dirname(self.command), "tests/mpi_strangers")
-        for name, (status, by, text) in PROGRAMS.items():
+        for name, (status, by, text) in programs.items():
             with self.subTest(name):
-                code, out, clock = self.simulate(
-                    3, program, "--name", name,
-                    options=("--profile", profile, "--standstill", "60s:end"))
+                code, out, clock = self.simulate(3, program, "--name", name,
+                                                 options=(*options, "--standstill", "60s:end"))
                 self.assertIn(code, status if isinstance(status, set) else {status}, out)
                 self.assertIn(text, out)
                 if by is ENDS:
@@ -80,10 +87,14 @@ class StrangersTest(FabemuCase):
                 self.assertEqual(noted, by, out)
 
     def test_oq2004(self):
-        self.check_all("oq2004")
+        self.check_all(PROGRAMS)
 
     def test_qsnet3(self):
-        self.check_all("qsnet3")
+        self.check_all(PROGRAMS, "--profile", "qsnet3")
+
+    @unittest.skipUnless(platform.machine() == "x86_64", "needs x86-64")
+    def test_tsc(self):
+        self.check_all(WITH_TSC, "--tsc")
 
     def test_dlopen(self):
         code, out, clock = self.simulate(2, sys.executable, "-c", DLOPEN)

@@ -12,11 +12,14 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/times.h>
@@ -272,12 +275,158 @@ static void timers(struct test *test)
     close(fd);
 }
 
+/* --- the counter: --tsc -------------------------------------------------------------- */
+
+#ifdef __x86_64__
+static uint64_t rdtsc(void)
+{
+    return __builtin_ia32_rdtsc();
+}
+
+static uint64_t rdtscp(void)
+{
+    unsigned core = 7;
+    uint64_t ticks = __builtin_ia32_rdtscp(&core);
+
+    return core ? 0 : ticks;
+}
+#else
+static uint64_t rdtsc(void)
+{
+    return 0;
+}
+#define rdtscp rdtsc
+#endif
+
+static uint64_t monotonic_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* A reading takes 20 ns. */
+static void counter_is_right(struct test *test, const char *where)
+{
+    uint64_t now = monotonic_ns(), first = rdtsc(), second = rdtscp();
+
+    checks_that(&test->checks, first == now + 20 && second == now + 40, where);
+}
+
+static void *read_counter(void *argument)
+{
+    *(uint64_t *)argument = rdtsc();
+    return NULL;
+}
+
+static volatile sig_atomic_t faults;
+static void *volatile fault_at;
+static uint64_t volatile counted;
+static sigjmp_buf before_fault;
+
+static void on_fault(int number, siginfo_t *info, void *context)
+{
+    (void)number;
+    (void)context;
+    faults++;
+    fault_at = info->si_addr;
+    siglongjmp(before_fault, 1);
+}
+
+static void count_fault(int number)
+{
+    (void)number;
+    faults++;
+}
+
+static void count_in_handler(int number)
+{
+    (void)number;
+    counted = rdtsc();
+}
+
+/* Faults of the program reach its own handlers, whose settings are those that it has made. */
+static void own_faults(struct test *test)
+{
+    struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO}, before;
+    char *page = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    sigaction(SIGSEGV, &action, NULL);
+    for (int i = 1; i <= 3; i++) {
+        if (!sigsetjmp(before_fault, 1))
+            page[i] = 1;
+        checks_that(&test->checks, faults == i && fault_at == page + i, "the program's fault");
+        counter_is_right(test, "the counter after a fault");
+    }
+    sigaction(SIGSEGV, NULL, &before);
+    checks_that(&test->checks, before.sa_sigaction == on_fault && before.sa_flags == SA_SIGINFO,
+                "sigaction() returns the program's handler");
+    checks_that(&test->checks, signal(SIGSEGV, count_fault) == (void (*)(int))(void *)on_fault,
+                "signal() returns the program's handler");
+    raise(SIGSEGV);
+    signal(SIGSEGV, SIG_IGN);
+    raise(SIGSEGV);
+    checks_that(&test->checks, faults == 4, "a signal is handled, and another one ignored");
+    checks_that(&test->checks, signal(SIGSEGV, SIG_DFL) == SIG_IGN, "signals were ignored");
+    counter_is_right(test, "the counter after a handler");
+    munmap(page, 4096);
+}
+
+/* The instructions also work where the program has blocked all signals. */
+static void blocked(struct test *test)
+{
+    struct sigaction action = {.sa_handler = count_in_handler};
+    sigset_t all, before;
+    uint64_t now;
+
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &before);
+    counter_is_right(test, "the counter while signals are blocked");
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    sigfillset(&action.sa_mask);
+    sigaction(SIGUSR1, &action, NULL);
+    now = rdtsc();
+    raise(SIGUSR1);
+    checks_that(&test->checks, counted == now + 20, "the counter in a handler");
+}
+
+static void counts(struct test *test)
+{
+    uint64_t first, in_thread = 0, last;
+    double began, took;
+    pthread_t thread;
+
+    counter_is_right(test, "the counter");
+    began = MPI_Wtime();
+    first = rdtsc();
+    exchange_once(test);
+    sleep(100);
+    took = MPI_Wtime() - began - (double)(rdtsc() - first) * 1e-9;
+    checks_that(&test->checks, took > -1e-7 && took < 1e-7, "the counter and MPI_Wtime()");
+    first = rdtsc();
+    pthread_create(&thread, NULL, read_counter, &in_thread);
+    pthread_join(thread, NULL);
+    last = rdtsc();
+    checks_that(&test->checks, first <= in_thread && in_thread <= last, "a thread's counter");
+    own_faults(test);
+    blocked(test);
+}
+
+static void segfaults(struct test *test)
+{
+    static uintptr_t volatile address = 16;
+
+    if (test->checks.rank == 1)
+        *(volatile int *)address = 0;
+}
+
 /* --- other processes ----------------------------------------------------------------- */
 
 static void children(struct test *test)
 {
     int status = -1;
-    char line[16] = "";
+    char line[16] = "", *words[] = {"/bin/sh", "-c", "exit 6", NULL};
     FILE *pipe;
     pid_t pid;
 
@@ -293,6 +442,17 @@ static void children(struct test *test)
     }
     checks_that(&test->checks, waitpid(pid, &status, 0) == pid && WEXITSTATUS(status) == 4,
                 "fork() and exec()");
+    pid = vfork();
+    if (!pid) {
+        execv(words[0], words);
+        _exit(1);
+    }
+    checks_that(&test->checks, waitpid(pid, &status, 0) == pid && WEXITSTATUS(status) == 6,
+                "vfork() and exec()");
+    checks_that(&test->checks,
+                !posix_spawn(&pid, words[0], NULL, NULL, words, environ) &&
+                    waitpid(pid, &status, 0) == pid && WEXITSTATUS(status) == 6,
+                "posix_spawn()");
 }
 
 /* A forked child communicates, which it cannot. It fails, and the parent goes on. */
@@ -379,6 +539,8 @@ static const struct {
     {"locks", locks},
     {"signals", signalled},
     {"timers", timers},
+    {"counts", counts},
+    {"segfaults", segfaults},
     {"children", children},
     {"child-communicates", child_communicates},
     {"reads-input", reads_input},

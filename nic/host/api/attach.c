@@ -441,6 +441,7 @@ void fabemu_detach(struct fabemu *fab)
         return;
     nic_call_begin(fab, &end);
     nic_call_end(fab, &end, true);
+    nic_sim_settle(fab);
     nic_compute_close(fab);
     disconnects_unconfirmed = nic_leave(fab, fab->leave_limit_ns);
     nic_lock(fab);

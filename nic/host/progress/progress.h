@@ -65,6 +65,11 @@ void nic_sim_end(struct fabemu *fab);
 uint32_t nic_sim_poll(struct fabemu *fab);
 /** nic_sim_pause - wait until a segment arrives, for at most 10 ms. Lock: not held. */
 void nic_sim_pause(struct fabemu *fab);
+/**
+ * nic_sim_settle - on clock virtual, wait until the fabric has simulated all events up to the local
+ * time. Lock: not held.
+ */
+void nic_sim_settle(struct fabemu *fab);
 
 /* --- watch.c, pending.c: the lock is held ------------------------------------------- */
 

@@ -259,6 +259,12 @@ static bool pass(struct fabemu *fab, uint64_t ps)
     return true;
 }
 
+void nic_sim_settle(struct fabemu *fab)
+{
+    if (fab->simulated && nic_sim_has_begun(fab) && !nic_is_defunct(fab))
+        pass(fab, 0);
+}
+
 static bool sleep_simulated(void *ctx, uint64_t ns)
 {
     struct fabemu *fab = ctx;

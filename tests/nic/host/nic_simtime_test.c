@@ -48,9 +48,10 @@ struct run {
     struct topo_graph *graph;
     struct fabric *fabric;
     pthread_mutex_t lock;
-    uint64_t outside_ns; /* set by run_all() */
-    uint64_t full_ns;    /* how long segments waited for space in down rings; set by run_all() */
-    int alarm_fd;        /* eventfd of fabric_set_alarm() */
+    uint64_t outside_ns;  /* set by run_all() */
+    uint64_t full_ns;     /* how long segments waited for space in down rings; set by run_all() */
+    uint64_t finished_ns; /* set by run_all() */
+    int alarm_fd;         /* eventfd of fabric_set_alarm() */
     struct process process[NODES];
 };
 
@@ -170,6 +171,7 @@ static uint64_t run_all(struct run *run, void *(*body)(void *process))
         pthread_join(run->process[n].thread, NULL);
     fabric_totals_read(run->fabric, &totals);
     run->outside_ns = totals.outside_ns;
+    run->finished_ns = totals.finished_ns;
     run->full_ns = fabric_full_ns(run->fabric);
     for (uint32_t n = 0; n < NODES; n++) {
         nic_sim_end(run->process[n].fab);
@@ -597,6 +599,36 @@ static void fabric__is_not_blocked_by_a_full_ring_of_a_dead_process(void)
         }
 }
 
+#define END_NS 1000000u
+
+/* Node 0 computes for END_NS. Its end counts although the fabric has nothing to do until then. */
+static void *end_main(void *argument)
+{
+    struct process *p = argument;
+
+    nic_sim_begin(p->fab);
+    fabemu_await_time(p->fab);
+    if (!p->node)
+        nic_spend(p->fab, END_NS * 1000u - local_ps(p->fab));
+    atomic_store(&p->fab->hostif.shared->sim.finished_ps,
+                 p->goes_far ? EMU_LAST_PS : local_ps(p->fab));
+    nic_sim_settle(p->fab);
+    detach(p);
+    return NULL;
+}
+
+static void fabric__believes_no_end_that_it_has_not_reached(void)
+{
+    static struct run run;
+
+    for (int forged = 0; forged < 2; forged++) {
+        run_open(&run, "oq2004", 1);
+        run.process[1].goes_far = forged;
+        run_all(&run, end_main);
+        CU_ASSERT_TRUE(run.finished_ns >= END_NS && run.finished_ns < END_NS + 1000u * forged + 1);
+    }
+}
+
 /* --- threads -------------------------------------------------------------------------- */
 
 #define READINGS 100u
@@ -707,6 +739,7 @@ int main(void)
         CASE(processes__have_equal_times_when_rings_are_full),
         CASE(fabric__is_not_stopped_by_forged_quiet_segments),
         CASE(fabric__is_not_blocked_by_a_full_ring_of_a_dead_process),
+        CASE(fabric__believes_no_end_that_it_has_not_reached),
         CASE(time__does_not_go_back_for_any_thread),
         CASE(wait__keeps_the_time_that_another_thread_has_spent),
         {0},

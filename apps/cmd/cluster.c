@@ -174,11 +174,11 @@ int cluster_main(int argc, char **argv)
     int status = options_parse(&options, &cluster_command, &own, argc, argv);
     if (status >= 0)
         return status;
-    if (!file)
-        return options_usage_error("cluster", "no file; give --check FILE");
     if (options.operands < argc)
         return options_usage_error("cluster", "cluster takes no operand '%.80s'; give --check FILE",
                                    argv[options.operands]);
+    if (!file)
+        return options_usage_error("cluster", "option --check FILE is missing");
     if (cluster_read(&cluster, file, error, sizeof error)) {
         print_message("%s", error);
         return EXIT_USAGE;

@@ -83,7 +83,8 @@ static int list(void)
     puts("scenarios");
     for (size_t i = 0; (scenario = fault_scenario_at(i)); i++)
         list_one(scenario->name, scenario->about, scenario_needs_repair(scenario->name));
-    puts("(*) needs retransmission: --profile qsnet3, or --set link_retry=go_back_n");
+    puts("(*) needs retransmission: --profile qsnet3, or --set link_retry=go_back_n.\n"
+         "Not each network accepts each fault: fabemu fault --check says why.");
     return EXIT_SUCCESS;
 }
 

@@ -73,7 +73,8 @@ static int requires_repair(const struct fault_check *c)
         return 0;
     return lacks(c, -ENOTSUP,
                  "this profile acknowledges nothing, so lost segments would not be retransmitted: "
-                 "use profile qsnet3, transport=acknowledged or link_retry=go_back_n");
+                 "use --profile qsnet3, --set transport=acknowledged or "
+                 "--set link_retry=go_back_n");
 }
 
 /* Requires cables without link-level retry, which would repair lost and duplicated credits. */

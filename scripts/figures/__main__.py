@@ -1,13 +1,17 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """__main__.py - `fabemu figures`: the command line, and the steps of a run."""
+import signal
+
+signal.signal(signal.SIGINT, signal.SIG_DFL)  # during the imports, until on_signals()
+
+# pylint: disable=wrong-import-position
 import argparse
 import difflib
 import importlib.util
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 
@@ -142,8 +146,11 @@ def run(options, figures, rows):
     verdicts = [tables.judge(row, results) | {"origin": origin} for row in rows]
     tables.write_tables(options.out, verdicts, figures, results, origin)
     drawings = [curves.drawing(figure, results, fabemu.version) for figure in figures]
-    if not options.no_plots and curves.draw_all(options.out, drawings, options.jobs):
-        raise Stop(f"cannot draw the figures into {options.out}; see the error above")
+    if drawings and not options.no_plots:
+        if sys.stderr.isatty():
+            say("drawing the plots")
+        if curves.draw_all(options.out, drawings, options.jobs):
+            raise Stop(f"cannot draw the figures into {options.out}; see the error above")
     if options.json:
         print(json.dumps(verdicts, indent=1, ensure_ascii=False))
     else:
@@ -151,7 +158,8 @@ def run(options, figures, rows):
             print(tables.text(verdicts, origin), end="")
         if figures:
             names = ", ".join(str(figure.number) for figure in figures)
-            print(f"the data and plots of {names} are in the folder {options.out}")
+            what = "data" if options.no_plots else "data and plots"
+            print(f"the {what} of {names} are in the folder {options.out}")
     return 0 if tables.good(verdicts) and not results.failed else EXIT_FAILURE
 
 
@@ -171,8 +179,8 @@ def main():
     try:
         return run(options, figures, rows)
     except Interrupted as interrupted:
-        say(f"interrupted; finished measurements are kept in {options.out}, and the same command "
-            "continues from there")
+        say(f"interrupted; finished measurements are kept in {options.out}, and the same command"
+            f"{' without --fresh' if options.fresh else ''} continues from there")
         return 128 + interrupted.args[0]
     except (OSError, subprocess.SubprocessError, Stop) as error:
         say(str(error))

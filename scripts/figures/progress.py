@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """progress.py - on a terminal, a progress bar with the remaining time; otherwise a line for each
-figure that has been measured."""
+figure that has been measured, and a line after each 10 s without one."""
 import sys
 import time
 
 WIDTH = 24
 EVERY_S = 0.2
+SILENT_S = 10  # longest time without a line, if there is no terminal
 
 
 class Progress:
@@ -17,7 +18,7 @@ class Progress:
         self.done = 0           # points finished in this run
         self.done_cost = 0.0
         self.took_s = 0.0
-        self.last = 0.0
+        self.last = time.monotonic()
         self.figures = set()    # numbers of the measured figures
 
     def figures_done(self, figures, of):
@@ -26,6 +27,7 @@ class Progress:
         for figure in figures:
             if not self.shown and figure.number not in self.figures:
                 self.figures.add(figure.number)
+                self.last = time.monotonic()
                 print(f"fabemu: figure {figure.number} is measured ({len(self.figures)} of {of})",
                       file=sys.stderr, flush=True)
 
@@ -44,7 +46,7 @@ class Progress:
 
     def show(self, waiting, running):
         now = time.monotonic()
-        if not self.shown or now - self.last < EVERY_S:
+        if now - self.last < (EVERY_S if self.shown else SILENT_S):
             return
         self.last = now
         known = self.done_cost + sum(p.cost for p in waiting) + sum(c.point.cost for c in running)
@@ -56,6 +58,9 @@ class Progress:
     def line(self, part, what, left_s):
         bar = "#" * int(WIDTH * part)
         left = "" if left_s is None else f", {duration(left_s)} left"
+        if not self.shown:
+            print(f"fabemu: {what}{left}", file=sys.stderr, flush=True)
+            return
         sys.stderr.write(f"\r\033[K[{bar:.<{WIDTH}}] {what}{left}")
         sys.stderr.flush()
 

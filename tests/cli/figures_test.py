@@ -159,7 +159,7 @@ class FiguresTest(FabemuCase):
     def test_figures_without_rows__print_no_empty_table(self):
         done = self.figures("--only", "6", "--no-plots")
         self.assertEqual([line for line in done.stdout.splitlines() if not line.startswith("#")],
-                         [f"the data and plots of 6 are in the folder {self.out}"])
+                         [f"the data of 6 are in the folder {self.out}"])
 
     def test_a_figure_of_ours__has_the_requested_name(self):
         done = self.figures("--only", "q9", "--json")

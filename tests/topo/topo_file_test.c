@@ -366,9 +366,9 @@ static const struct wrong_file {
      "net, line 3: 'switch 4 \"s\"' is none of: Switch, Ca, [PORT], NAME=VALUE, # comment"},
     {"[1] \"a\"[1]\n", "net, line 1: a port before any Switch or Ca line"},
     {"Switch \"s\"\n", "net, line 1: number of ports missing; want: Switch 36 \"NAME\""},
-    {"Switch 4 s\n", "net, line 1: no name of 1 to 63 characters in quotes; want: Switch 36 "
+    {"Switch 4 s\n", "net, line 1: no name of 1 to 63 characters in quotes; want: Switch 4 "
                      "\"NAME\""},
-    {"Switch 4 \"s\n", "net, line 1: no name of 1 to 63 characters in quotes; want: Switch 36 "
+    {"Switch 4 \"s\n", "net, line 1: no name of 1 to 63 characters in quotes; want: Switch 4 "
                        "\"NAME\""},
     {"Switch 0 \"s\"\n", "net, line 1: \"s\" has 0 ports; want 1 to 254"},
     {"Switch 4294967297 \"s\"\n", "net, line 1: \"s\" has 999999999 ports; want 1 to 254"},

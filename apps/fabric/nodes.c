@@ -421,6 +421,8 @@ static void node_detach(struct fabric *fabric, uint32_t node, bool dead)
     if (dead)
         mcast_buf_retire(fabric, hostif);
     node_plug(fabric, node, NULL);
+    /* simulated time goes on without this process as soon as the new list is published */
+    node_signal_device(fabric, node);
     node_publish_list(fabric, worker);
     emu_waiter_remove(bell_waiter(fabric, hostif), hostif->bell);
     fabric_totals_add_hostif(&fabric->past, hostif, fabric_reached_ps(fabric));

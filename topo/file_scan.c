@@ -273,6 +273,7 @@ static int scan_header(struct file *file, struct cursor *c, enum device_kind kin
                            .line = file->line,
                            .level = TOPO_NONE,
                            .guid = file->guid};
+    const char *word = kind == DEVICE_SWITCH ? "Switch" : "Ca";
 
     skip_spaces(c);
     if (c->at < c->end && *c->at == ':')
@@ -280,13 +281,12 @@ static int scan_header(struct file *file, struct cursor *c, enum device_kind kin
                          "a list of devices without their cables; run "
                          "ibnetdiscover without -l, -S, -H and -R");
     if (!take_number(c, &given.ports))
-        return file_fail(file, file->line, "number of ports missing; want: %s 36 \"NAME\"",
-                         kind == DEVICE_SWITCH ? "Switch" : "Ca");
+        return file_fail(file, file->line, "number of ports missing; want: %s 36 \"NAME\"", word);
     skip_spaces(c);
     if (!take_name(c, &given.name, &given.length))
         return file_fail(file, file->line,
                          "no name of 1 to %d characters in quotes; want: %s %u \"NAME\"",
-                         FILE_NAME_MAX, kind == DEVICE_SWITCH ? "Switch" : "Ca", given.ports);
+                         FILE_NAME_MAX, word, given.ports);
     if (!file_text_is_clean(given.name, given.length))
         return file_fail(file, file->line,
                          "the name in quotes is not UTF-8, or has control characters");

@@ -242,8 +242,7 @@ static const struct option_row rows[] = {
      read_call_ns, .group = OPTIONS_COMPUTE},
     {"date", "SECONDS",
      "with --clock virtual: date of the program's clocks at simulated time 0, in seconds since "
-     "1970 "
-     "(default: the host's date)",
+     "1970 (default: the host's date)",
      .at = AT(date_s), OPTIONS_RANGE(1, 4294967295), .group = OPTIONS_COMPUTE},
     {"tsc", NULL,
      "with --clock virtual: the instructions RDTSC and RDTSCP read simulated time, at 1 GHz "

@@ -135,9 +135,10 @@ static bool groups_check(const struct daemon *daemon)
 }
 
 /*
- * Warn if `fabemu traffic` may refuse the file, because it creates all groups at the beginning,
- * also those that the program has freed. All processes have ended, so the daemon itself has no
- * groups any more.
+ * Warn if the file has so many groups that `fabemu traffic` may refuse it. The program may have
+ * freed a group before it created the next one, but `fabemu traffic` creates all of them at the
+ * beginning. All processes have ended, so fabric_groups_left() counts the groups of an empty
+ * fabric.
  */
 static void groups_warn(const struct daemon *daemon, const struct calls_part *part, size_t parts)
 {

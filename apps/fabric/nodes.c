@@ -430,7 +430,6 @@ static void node_detach(struct fabric *fabric, uint32_t node, bool dead)
     fabric->past_ideal_ns += emu_count_read(&hostif->times.ideal_ns);
     fabric->past_actual_ns += emu_count_read(&hostif->times.actual_ns);
     fabric->past_full_ns += emu_hostif_full_ns(hostif, emu_clock_now(&fabric->clock));
-    node_signal_device(fabric, node);
     emu_hostif_destroy(hostif, &fabric->cache);
 }
 

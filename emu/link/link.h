@@ -290,25 +290,29 @@ static inline void emu_tx_take_credits(struct emu_tx *tx)
 }
 
 /**
- * emu_tx_room - number of segments that may be sent now. On a hostif link it loads the interface of
- * the attached process. The process may detach at any time, but its interface is not freed before
- * the next iteration of the worker's loop.
+ * emu_tx_plugged - a hostif link: load the interface of the attached process; NULL: there is none.
+ * The process may detach at any time, but its interface is not freed before the next iteration of
+ * the worker's loop.
  */
+static inline struct emu_hostif *emu_tx_plugged(struct emu_tx *tx)
+{
+    tx->plug.plugged =
+        atomic_load_explicit(&tx->plug.hostif, memory_order_acquire); /* E3: E4, fabric/nodes.c */
+    return tx->plug.plugged;
+}
+
+/** emu_tx_room - number of segments that may be sent now. */
 static inline uint32_t emu_tx_room(struct emu_tx *tx)
 {
     if (tx->kind == EMU_LINK_LOCAL)
         return tx->credits;
-    tx->plug.plugged =
-        atomic_load_explicit(&tx->plug.hostif, memory_order_acquire); /* E3: E4, fabric/nodes.c */
-    return tx->plug.plugged ? emu_hostif_room(tx->plug.plugged) : UINT32_MAX;
+    return emu_tx_plugged(tx) ? emu_hostif_room(tx->plug.plugged) : UINT32_MAX;
 }
 
 /** emu_tx_room_ps - a hostif link: emu_hostif_room_ps() of the attached interface, if any. */
 static inline uint64_t emu_tx_room_ps(struct emu_tx *tx, uint64_t ready_ps)
 {
-    tx->plug.plugged =
-        atomic_load_explicit(&tx->plug.hostif, memory_order_acquire); /* E3: E4, fabric/nodes.c */
-    return tx->plug.plugged ? emu_hostif_room_ps(tx->plug.plugged, ready_ps) : ready_ps;
+    return emu_tx_plugged(tx) ? emu_hostif_room_ps(tx->plug.plugged, ready_ps) : ready_ps;
 }
 
 /**
@@ -319,9 +323,7 @@ static inline bool emu_tx_has_room(struct emu_tx *tx, uint32_t count)
 {
     if (tx->kind == EMU_LINK_LOCAL)
         return tx->credits >= count;
-    tx->plug.plugged =
-        atomic_load_explicit(&tx->plug.hostif, memory_order_acquire); /* E3: E4, fabric/nodes.c */
-    return !tx->plug.plugged || emu_hostif_has_room(tx->plug.plugged, count);
+    return !emu_tx_plugged(tx) || emu_hostif_has_room(tx->plug.plugged, count);
 }
 
 /** emu_tx_drop - drop and count a segment that was sent while no process is attached. */

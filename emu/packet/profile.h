@@ -272,6 +272,18 @@ static inline uint64_t emu_profile_lookahead_ps(const struct emu_profile *profil
     return flight_ps < profile->credit_ps ? flight_ps : profile->credit_ps;
 }
 
+/**
+ * emu_profile_window_ps - return the earliest time for which a device may schedule something in a
+ * step up to @until_ps. A process that has ended or lies may have named an earlier time. But on
+ * clock virtual the time before the current window has been simulated already. Pure.
+ */
+static inline uint64_t emu_profile_window_ps(const struct emu_profile *profile, uint64_t until_ps)
+{
+    uint64_t lookahead_ps = emu_profile_lookahead_ps(profile);
+
+    return until_ps > lookahead_ps ? until_ps - lookahead_ps + 1 : 0;
+}
+
 /** emu_profile_credits - credits of a cable into a switch: the slots of its input. Pure. */
 uint32_t emu_profile_credits(const struct emu_profile *profile);
 

@@ -133,9 +133,9 @@ static uint32_t count_quiet(struct emu_hostif *hostif, uint32_t head, uint32_t u
 }
 
 /*
- * Return when the first unread segment arrived that is not quiet; EMU_NEVER: none. The process says
- * what it has read, so the number of unread segments may be forged. A number that is not possible
- * counts as 0.
+ * Return the arrival time of the first unread segment that is not quiet; EMU_NEVER: there is none.
+ * The number of unread segments depends on a word that the process writes, so it may be forged. If
+ * it is larger than the ring, no segment counts as unread.
  */
 static uint64_t unread_ps(struct emu_hostif *hostif)
 {

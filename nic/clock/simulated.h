@@ -50,8 +50,9 @@ void note_host_timer(void);
 bool host_time(clockid_t id, const struct timespec *when, clockid_t host, struct timespec *ret);
 
 /**
- * tsc_follow - with --tsc: let the instructions RDTSC and RDTSCP read the simulated time, or again
- * the host's counter, in the calling thread and in those that it starts from now on.
+ * tsc_follow - with --tsc: choose what the instructions RDTSC and RDTSCP read. @simulated: the
+ * simulated time; otherwise the host's counter. This applies to the calling thread and to threads
+ * that it starts later.
  */
 void tsc_follow(bool simulated);
 

@@ -60,18 +60,6 @@ static inline void switch_little_leave(struct switch_little *little, const struc
     little->waited_ps += at_ps - entry->time_ps;
 }
 
-/*
- * Return the earliest time for which the device may schedule something in a step up to @until_ps. A
- * process that has ended or lies may have named an earlier time. But on clock virtual the time
- * before the current window has been simulated already.
- */
-static inline uint64_t switch_window_ps(const struct switch_dev *sw, uint64_t until_ps)
-{
-    uint64_t lookahead_ps = emu_profile_lookahead_ps(sw->profile);
-
-    return until_ps > lookahead_ps ? until_ps - lookahead_ps + 1 : 0;
-}
-
 /* Schedule output @o, which must not be scheduled yet, to act at @at_ps. */
 static inline void switch_agenda_add(struct switch_agenda *agenda, uint32_t o, uint64_t at_ps)
 {

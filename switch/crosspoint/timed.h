@@ -311,7 +311,7 @@ static inline __attribute__((always_inline)) uint64_t timed_begin(struct switch_
 
     agenda->stalled &= ~outs;
     emu_each_port (o, outs)
-        timed_plan_again(xp, o, switch_window_ps(sw, until_ps));
+        timed_plan_again(xp, o, emu_profile_window_ps(sw->profile, until_ps));
     return switch_poll_all(&xp->bar, arrivals, until_ps);
 }
 

@@ -80,7 +80,8 @@ static void slots_take_credits(struct switch_slots *sw, uint64_t until_ps)
 
     sw->stalled &= ~outs;
     if (emu_ports_any(outs))
-        slots_plan_outs(sw, outs & slots_wanted(sw), switch_window_ps(&sw->bar.sw, until_ps));
+        slots_plan_outs(sw, outs & slots_wanted(sw),
+                        emu_profile_window_ps(sw->bar.sw.profile, until_ps));
 }
 
 /* Return the subset of @outs that can send at @at_ps. Counts each stall of an output once. */

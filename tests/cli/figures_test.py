@@ -150,7 +150,7 @@ class FiguresTest(FabemuCase):
         head, *rest = [line for line in done.stdout.splitlines() if not line.startswith("#")]
         for word in ("stated", "measured", "difference", "verdict"):
             self.assertIn(word, head)
-        rows = [line for line in rest if not line.startswith(" ")]  # others: what is measured
+        rows = [line for line in rest if not line.startswith(" ")]  # others describe the row
         self.assertEqual({line.split()[0] for line in rows}, {"A8", "A11"})
         self.assertIn("not built", rows[-1])
         self.assertLessEqual(max(map(len, (head, *rest))), 80)

@@ -6,9 +6,9 @@
  *
  * ring: one message, with blocking calls. mixed: all ranks send at the same time without blocking,
  * and receive from any rank; then a synchronous message and collectives. put: also a one-sided
- * access. short: also a receive whose buffer is too short for its message. groups:
- * collectives of all ranks, and of those with odd and with even numbers. dup: each round has a
- * communicator of its own for one barrier.
+ * access. short: also a receive whose buffer is too short for its message. groups: collectives in
+ * three communicators, which have all ranks, the odd ranks and the even ranks. dup: each round
+ * makes a new communicator, and calls one barrier in it.
  */
 #include "common.h"
 

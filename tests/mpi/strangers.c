@@ -346,7 +346,7 @@ static void count_in_handler(int number)
     counted = rdtsc();
 }
 
-/* Faults of the program reach its own handlers, whose settings are those that it has made. */
+/* With --tsc, the program's own handlers for SIGSEGV still get its faults, with its own flags. */
 static void own_faults(struct test *test)
 {
     struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO}, before;

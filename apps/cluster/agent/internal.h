@@ -30,8 +30,8 @@ struct agent_process {
     int wrong;           /* 0, or -errno of an invalid line that the process has sent after its
                           * last request */
     bool attached;       /* the process has a node: if its connection ends, it has died */
-    bool at_end;         /* the process has closed its sending side. It still gets replies, but
-                          * it can send no more requests */
+    bool at_end;         /* the process has closed its sending side. It still gets replies,
+                          * but sends no more requests */
     bool closing;        /* close the connection when all output is sent */
     bool dismissed;      /* the coordinator has closed the connection */
     bool exits;          /* the process has announced that it exits without detaching */

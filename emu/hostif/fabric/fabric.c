@@ -436,7 +436,6 @@ static void hostif_set_blocked(struct emu_hostif *hostif, bool blocked, uint64_t
     atomic_store_explicit(&hostif->stuck, blocked, memory_order_relaxed);
     if (hostif->blocked == blocked)
         return;
-
     if (hostif->dev->timed)
         emu_count(&hostif->times.full, blocked ? 1 - twice : twice - 1);
     hostif->blocked = blocked;

@@ -404,8 +404,9 @@ static inline bool unicast_is_sane(const struct fabemu *fab, const struct emu_se
 }
 
 /*
- * Clock virtual: the pieces of @op like @seg need not end a wait of this process, except the last
- * one. @op: NULL if no more pieces are expected.
+ * Clock virtual: tell the fabric that the pieces of operation @op, which have the same stream as
+ * @seg, need not end a wait of this process. The last piece ends it. If @op is NULL, no more pieces
+ * are expected, and each segment ends a wait.
  */
 static void set_quiet(struct fabemu *fab, const struct emu_seg *seg, const struct nic_op *op)
 {

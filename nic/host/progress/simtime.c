@@ -61,7 +61,6 @@ static void reset_empty(struct fabemu *fab)
 static void await_present(struct fabemu *fab)
 {
     const struct emu_simtime *sim = &fab->hostif.shared->sim;
-
     uint64_t now_ps = nic_local_ps(fab);
 
     if (nic_was_outside(fab) ||

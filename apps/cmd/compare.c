@@ -55,6 +55,8 @@ struct compare {
     struct compare_table table;
     unsigned runs, run; /* in all; begun so far */
     int interrupted;    /* signal; 0: none */
+    sigset_t waited;    /* signals for which run_wait() waits, blocked while rows run */
+    sigset_t unblocked; /* signal mask without them */
 };
 
 /* --- options ------------------------------------------------------------------------- */
@@ -138,7 +140,8 @@ static const struct options_command compare_command = {
              "    fabemu compare --topo kary:4,2 --topo kary:16,1 -- mpirun -np 16 ./program",
     .more = "The output of COMMAND is not shown; --out keeps it. docs/manual.md explains the\n"
             "table. Exit status: 0 if COMMAND succeeded on all networks; 1 if not; 2 if the\n"
-            "command line is wrong.",
+            "command line is wrong; 130 after Ctrl-C, which ends the comparison: the table\n"
+            "then has the networks on which COMMAND has finished.",
     .command_follows = true,
 };
 
@@ -246,13 +249,26 @@ static int row_check(const struct compare *compare, const struct compare_row *ro
 
 /* --- rows ---------------------------------------------------------------------------- */
 
-static void row_name(struct compare_row *row, bool profile)
+/* Return whether a row before @row has the same name. */
+static bool is_named_before(const struct compare_table *table, const struct compare_row *row)
 {
-    const char *topo = row->topo ? row->topo : "default";
+    for (const struct compare_row *other = table->row; other < row; other++)
+        if (strcmp(other->name, row->name) == 0)
+            return true;
+    return false;
+}
 
-    snprintf(row->name, sizeof row->name, "%.80s%s%.40s", topo, profile ? " " : "",
-             profile ? row->profile : "");
+/* Name a row. If earlier rows have the same name, a number follows it. */
+static void row_name(const struct compare_table *table, struct compare_row *row, const char *name)
+{
+    unsigned number = 1;
+
+    snprintf(row->name, sizeof row->name, "%s", name);
     emu_printable(row->name);
+    while (is_named_before(table, row)) {
+        snprintf(row->name, sizeof row->name, "%.100s #%u", name, ++number);
+        emu_printable(row->name);
+    }
 }
 
 /* Make a row for each network with each profile, and one for each variant of the first. */
@@ -260,6 +276,7 @@ static int rows_make(struct compare *compare)
 {
     unsigned topos = compare->topos.count ? compare->topos.count : 1;
     unsigned profiles = compare->profiles.count ? compare->profiles.count : 1;
+    char name[sizeof compare->table.row[0].name];
 
     if (topos * profiles + compare->variants.count > COMPARE_ROWS_MAX)
         return options_usage_error("compare", "more than %d networks", COMPARE_ROWS_MAX);
@@ -269,7 +286,9 @@ static int rows_make(struct compare *compare)
 
             row->topo = compare->topos.value[t];
             row->profile = compare->profiles.value[p];
-            row_name(row, row->profile != NULL);
+            snprintf(name, sizeof name, "%.80s%s%.40s", row->topo ? row->topo : "default",
+                     row->profile ? " " : "", row->profile ? row->profile : "");
+            row_name(&compare->table, row, name);
         }
     for (unsigned v = 0; v < compare->variants.count; v++) {
         const char *text = compare->variants.value[v], *colon = strstr(text, ": ");
@@ -278,8 +297,8 @@ static int rows_make(struct compare *compare)
         row->topo = compare->topos.value[0];
         row->profile = compare->profiles.value[0];
         row->variant = colon + 2;
-        snprintf(row->name, sizeof row->name, "%.*s", (int)(colon - text), text);
-        emu_printable(row->name);
+        snprintf(name, sizeof name, "%.*s", (int)(colon - text), text);
+        row_name(&compare->table, row, name);
     }
     return 0;
 }
@@ -324,13 +343,40 @@ static pid_t run_start(char **argv, const char *log, const sigset_t *signals)
     _exit(EXIT_CANNOT_RUN);
 }
 
+/*
+ * Block SIGCHLD and the signals that interrupt the comparison, so that it can wait for them and
+ * then print its finished rows.
+ */
+static void signals_block(struct compare *compare)
+{
+    struct sigaction now;
+
+    sigemptyset(&compare->waited);
+    sigaddset(&compare->waited, SIGCHLD);
+    for (const int *s = (const int[]){SIGINT, SIGTERM, SIGHUP, 0}; *s; s++)
+        if (sigaction(*s, NULL, &now) == 0 && now.sa_handler != SIG_IGN) /* as under nohup */
+            sigaddset(&compare->waited, *s);
+    sigprocmask(SIG_BLOCK, &compare->waited, &compare->unblocked);
+}
+
+/* Take the signals that have arrived since the last run, and let later ones end this process. */
+static void signals_unblock(struct compare *compare)
+{
+    static const struct timespec at_once = {.tv_sec = 0};
+
+    for (int signal; (signal = sigtimedwait(&compare->waited, NULL, &at_once)) > 0;)
+        if (signal != SIGCHLD)
+            compare->interrupted = signal;
+    sigprocmask(SIG_SETMASK, &compare->unblocked, NULL);
+}
+
 /* Wait until process @pid ends, and forward signals to it. Returns its exit status. */
-static int run_wait(struct compare *compare, pid_t pid, const sigset_t *waited)
+static int run_wait(struct compare *compare, pid_t pid)
 {
     int status = 0;
 
     while (waitpid(pid, &status, WNOHANG) == 0) {
-        int signal = sigwaitinfo(waited, NULL);
+        int signal = sigwaitinfo(&compare->waited, NULL);
 
         if (signal > 0 && signal != SIGCHLD) {
             compare->interrupted = signal;
@@ -385,8 +431,6 @@ static void row_run(struct compare *compare, struct compare_row *row, unsigned n
     char *variant = row->variant ? strdup(row->variant) : NULL;
     struct words words = row_words(compare, row, variant);
     char report[PATH_MAX], log[PATH_MAX], date[12];
-    sigset_t waited, before;
-    struct sigaction now;
     size_t count = 0;
     char **argv;
     pid_t pid;
@@ -406,16 +450,9 @@ static void row_run(struct compare *compare, struct compare_row *row, unsigned n
     argv[3] = date;
     memcpy(argv + 4, words.word, (size_t)words.count * sizeof *argv);
     memcpy(argv + 4 + words.count, compare->command, count * sizeof *argv);
-    sigemptyset(&waited);
-    sigaddset(&waited, SIGCHLD);
-    for (const int *s = (const int[]){SIGINT, SIGTERM, SIGHUP, 0}; *s; s++)
-        if (sigaction(*s, NULL, &now) == 0 && now.sa_handler != SIG_IGN) /* as under nohup */
-            sigaddset(&waited, *s);
-    sigprocmask(SIG_BLOCK, &waited, &before);
     progress(compare, row->name);
-    pid = run_start(argv, log, &before);
-    row->status = pid < 0 ? EXIT_FAILURE : run_wait(compare, pid, &waited);
-    sigprocmask(SIG_SETMASK, &before, NULL);
+    pid = run_start(argv, log, &compare->unblocked);
+    row->status = pid < 0 ? EXIT_FAILURE : run_wait(compare, pid);
     row->report = json_object_from_file(report);
     *row->why = '\0';
     if (row->status || !row->report)
@@ -432,6 +469,8 @@ static bool record(struct compare *compare, char *compute, size_t bytes)
     struct compare_row first = compare->table.row[0];
     char record[PATH_MAX];
 
+    snprintf(first.name, sizeof first.name, "%.100s, to record the computing",
+             compare->table.row[0].name);
     snprintf(record, sizeof record, "record:%s/calls", compare->folder);
     snprintf(compute, bytes, "replay:%s/calls", compare->folder);
     row_run(compare, &first, 0, record);
@@ -443,20 +482,24 @@ static bool record(struct compare *compare, char *compute, size_t bytes)
     return false;
 }
 
+/* Run all rows, or those before an interrupt. The table keeps only the finished rows. */
 static void run_all(struct compare *compare)
 {
     bool records = strcmp(compare->compute, "cpu") == 0;
     char recording[PATH_MAX];
     const char *compute = compare->compute;
+    unsigned finished = 0;
 
     compare->runs = compare->table.rows + records;
-    if (records) {
-        if (!record(compare, recording, sizeof recording))
-            return;
+    if (records && record(compare, recording, sizeof recording))
         compute = recording;
-    }
-    for (unsigned i = 0; i < compare->table.rows && !compare->interrupted; i++)
+    else if (records && !compare->interrupted)
+        return; /* each row says that the recording failed */
+    for (unsigned i = 0; i < compare->table.rows && !compare->interrupted; i++) {
         row_run(compare, &compare->table.row[i], i + 1, compute);
+        finished += !compare->interrupted;
+    }
+    compare->table.rows = finished;
 }
 
 /* --- files --------------------------------------------------------------------------- */
@@ -558,15 +601,18 @@ static int print_all(struct compare *compare, struct file *files, size_t count)
     int status = EXIT_SUCCESS;
 
     progress_clear();
-    compare_print(stdout, table);
+    if (compare->interrupted)
+        print_message("interrupted: %u of %u networks finished", table->rows, table->wanted);
+    if (table->rows)
+        compare_print(stdout, table);
     fflush(stdout);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count && table->rows; i++)
         if (file_print(&files[i], table))
             status = EXIT_FAILURE;
     for (unsigned i = 0; i < table->rows; i++)
         if (*table->row[i].why)
             status = EXIT_FAILURE;
-    return status;
+    return compare->interrupted ? 128 + compare->interrupted : status;
 }
 
 static int compare_run(struct compare *compare)
@@ -583,19 +629,16 @@ static int compare_run(struct compare *compare)
         status = folder_make(compare);
     if (!status) {
         signal(SIGCHLD, SIG_DFL);
+        signals_block(compare);
         run_all(compare);
-        if (compare->interrupted) {
-            progress_clear();
-            status = 128 + compare->interrupted;
-        } else {
-            status = print_all(compare, files, count);
-        }
         if (!compare->out)
             scratch_remove(compare->folder);
+        signals_unblock(compare);
+        status = print_all(compare, files, count);
     }
-    for (size_t i = 0; i < count; i++)
-        output_end(&files[i].output, false);
-    for (unsigned i = 0; i < compare->table.rows; i++)
+    for (size_t i = 0; i < count; i++) /* remove files in which there is nothing */
+        output_end(&files[i].output, !compare->table.rows);
+    for (unsigned i = 0; i < compare->table.wanted; i++)
         json_object_put(compare->table.row[i].report);
     return status;
 }
@@ -615,6 +658,7 @@ static int parse(struct compare *compare, int argc, char **argv)
     status = command_check(argv[options.operands]);
     if (!status)
         status = rows_make(compare);
+    compare->table.wanted = compare->table.rows;
     for (unsigned i = 0; i < compare->table.rows && !status; i++)
         status = row_check(compare, &compare->table.row[i], argv);
     return status ? status : -1;

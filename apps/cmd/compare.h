@@ -20,6 +20,7 @@ struct compare_row {
 struct compare_table {
     struct compare_row row[COMPARE_ROWS_MAX];
     unsigned rows;
+    unsigned wanted; /* rows of the command line; more than `rows` if the user has interrupted */
     const char *compute; /* the value of --compute */
     struct json_object *origin;
 };

@@ -63,6 +63,14 @@ static struct figures figures_of(const struct compare_table *table, unsigned i)
     return ret;
 }
 
+/* Print a line if the table lacks rows. @before: begins the line. */
+static void print_lacking(FILE *out, const struct compare_table *table, const char *before)
+{
+    if (table->rows < table->wanted)
+        fprintf(out, "%sinterrupted: %u of %u networks finished\n", before, table->rows,
+                table->wanted);
+}
+
 /* --- text ---------------------------------------------------------------------------- */
 
 /* The table has 80 columns. A name that is longer than NAME_COLUMNS has a line of its own. */
@@ -85,6 +93,7 @@ static void print_row(FILE *out, const struct figures *f)
 void compare_print(FILE *out, const struct compare_table *table)
 {
     origin_print(out, table->origin, "# ", "# ");
+    print_lacking(out, table, "# ");
     fprintf(out, "\n%*s %8s %6s %29s %15s\n", NAME_COLUMNS, "", "", "",
             "ranks waited, by last call", "segments/link");
     fprintf(out, "%-*s %8s %6s %8s %10s %9s %7s %7s %6s\n", NAME_COLUMNS, "network", "time",
@@ -118,6 +127,7 @@ static void print_quoted(FILE *out, const char *text)
 void compare_print_csv(FILE *out, const struct compare_table *table)
 {
     origin_print(out, table->origin, "# ", "# ");
+    print_lacking(out, table, "# ");
     fputs("network,time_ns,ratio", out);
     for (size_t c = 0; c < CLASSES; c++)
         fprintf(out, ",%s_calls,%s_waited_ns", classes[c], classes[c]);
@@ -183,6 +193,8 @@ void compare_print_json(FILE *out, const struct compare_table *table)
 
     json_object_object_add(all, "origin", json_object_get(table->origin));
     json_add_text(all, "compute", table->compute);
+    json_object_object_add(all, "interrupted",
+                           json_object_new_boolean(table->rows < table->wanted));
     for (unsigned i = 0; i < table->rows; i++)
         json_object_array_add(rows, row_json(table, i));
     json_object_object_add(all, "networks", rows);
@@ -230,8 +242,12 @@ void compare_print_svg(FILE *out, const struct compare_table *table)
             "font-family=\"sans-serif\" font-size=\"13\">\n<desc>",
             NAME_PIXELS + BAR_PIXELS + VALUE_PIXELS, TOP_PIXELS + table->rows * ROW_PIXELS + 12);
     print_escaped(out, command ? command : "");
+    print_lacking(out, table, "\n");
     fputs("</desc>\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n", out);
-    print_label(out, NAME_PIXELS, 26, "start", "Simulated time to solution");
+    print_label(out, NAME_PIXELS, 26, "start",
+                table->rows < table->wanted
+                    ? "Simulated time to solution; interrupted before the last network"
+                    : "Simulated time to solution");
     for (unsigned i = 0; i < table->rows; i++) {
         int y = TOP_PIXELS + (int)i * ROW_PIXELS;
         uint64_t ns = time_of(&table->row[i]);

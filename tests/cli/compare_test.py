@@ -79,6 +79,7 @@ class TableTest(CompareTest):
     def test_the_same_run_twice(self):
         table, _, _ = self.compare("--topo", "kary:4,2", "--topo", "kary:4,2", *self.program())
         first, second = table["networks"]
+        self.assertEqual([first["network"], second["network"]], ["kary:4,2", "kary:4,2 #2"])
         # link_load may differ: the host decides when processes disconnect from each other
         self.assertEqual(first["time_ns"], second["time_ns"])
 
@@ -94,7 +95,8 @@ class TableTest(CompareTest):
     def test_computing_is_recorded_on_the_first_network(self):
         table, _, err = self.compare("--compute", "cpu", "--topo", "kary:4,2", "--topo", "kary:2,4",
                                      "--out", self.file("runs"), *self.program())
-        self.assertIn("run 1 of 3: kary:4,2\n", err)
+        self.assertIn("run 1 of 3: kary:4,2, to record the computing\n", err)
+        self.assertIn("run 2 of 3: kary:4,2\n", err)
         self.assertEqual(sorted(os.listdir(self.file("runs"))),
                          ["0.json", "0.txt", "1.json", "1.txt", "2.json", "2.txt", "calls"])
         modes = []
@@ -137,6 +139,34 @@ class TableTest(CompareTest):
             self.assertIn("fabemu: waiting: no process has attached to the fabric yet\n",
                           file.read())
         self.assertRegex(table["networks"][0]["error"], r"^exit status 7: no process attached to ")
+
+    def test_an_interrupt_keeps_the_finished_rows(self):
+        """The first run succeeds and the second one does not end."""
+        command = ["sh", "-c", f"[ ! -e {self.file('mark')} ] || exec sleep 60; "
+                   f"touch {self.file('mark')}; exec \"$@\"", "sh", *self.program()[1:]]
+        run = self.start("compare", "--topo", "kary:4,2", "--topo", "kary:2,2", "--topo",
+                         "kary:2,3", "--out", self.file("runs"), "--csv", self.file("t.csv"),
+                         "--json", self.file("t.json"), "--plot", self.file("t.svg"), "--",
+                         *command)
+        self.assertTrue(until(lambda: os.path.exists(self.file("runs/2.txt"))))
+        run.send_signal(signal.SIGINT)
+        out, err = run.communicate(timeout=60)
+        self.assertEqual(run.returncode, 128 + signal.SIGINT, err)
+        lacking = "interrupted: 1 of 3 networks finished\n"
+        self.assertIn(f"fabemu: {lacking}", err)
+        with open(self.file("t.json"), encoding="utf-8") as file:
+            table = json.load(file)
+        self.assertIs(table["interrupted"], True)
+        self.assertEqual([(row["network"], row["error"]) for row in table["networks"]],
+                         [("kary:4,2", None)])
+        with open(self.file("t.csv"), encoding="utf-8") as file:
+            text = file.read()
+        for where in (out, text):
+            self.assertIn(f"\n# {lacking}", where)
+            self.assertIn("kary:4,2", where.split(lacking)[1])
+            self.assertNotIn("kary:2,", where.split(lacking)[1])
+        with open(self.file("t.svg"), encoding="utf-8") as file:
+            self.assertIn("interrupted", file.read())
 
     def test_a_recording_that_fails(self):
         table, _, err = self.compare("--compute", "cpu", "--topo", "kary:4,2", "--topo", "kary:2,4",
@@ -213,13 +243,16 @@ class OptionsTest(CompareTest):
 
     def test_a_signal_ends_the_run(self):
         self.env["TMPDIR"] = self.dir
-        run = self.start("compare", "--topo", "kary:2,2", "--", "sleep", "60")
+        run = self.start("compare", "--topo", "kary:2,2", "--csv", self.file("t.csv"), "--",
+                         "sleep", "60")
         self.assertTrue(until(lambda: any(name.startswith("fabemu-compare-") and
                                           os.path.exists(self.file(name + "/1.txt"))
                                           for name in os.listdir(self.dir))))
         run.send_signal(signal.SIGTERM)
-        out, _ = run.communicate(timeout=60)
+        out, err = run.communicate(timeout=60)
         self.assertEqual((run.returncode, out), (128 + signal.SIGTERM, ""))
+        self.assertIn("fabemu: interrupted: 0 of 1 networks finished\n", err)
+        self.assertFalse(os.path.exists(self.file("t.csv")))
         self.assertEqual([name for name in os.listdir(self.dir) if "compare" in name], [])
 
 

@@ -27,7 +27,8 @@
 #include "apps/web/web.h"
 #include "emu/util/now.h"
 
-#define PROGRESS_MS      100
+#define PROGRESS_MS      100   /* between two checks, and two lines on a terminal */
+#define SILENT_MS        10000 /* longest time without a line, if there is no terminal */
 #define EXIT_INTERRUPTED (128 + SIGINT)
 
 static const struct options_command traffic_command = {
@@ -64,10 +65,15 @@ static const struct options_command traffic_command = {
               OPTIONS_CLUSTER | OPTIONS_LAUNCH | OPTIONS_CAPTURE | OPTIONS_WEB,
 };
 
+/* Times are those of emu_now_ms(). */
 struct progress {
-    bool shown;         /* standard error is a terminal */
-    int64_t last_ms;    /* time of the last print, by emu_now_ms() */
+    bool terminal;      /* show the progress in a line of the terminal */
+    bool lines;         /* print a line after each SILENT_MS */
+    int64_t began_ms;   /* the start of the first run */
+    int64_t checked_ms; /* the last check for an interrupt */
+    int64_t printed_ms; /* the last line, if there is no terminal */
     uint32_t run, runs; /* index of the current run; number of runs */
+    double done;        /* of the current run, 0 to 1 */
 };
 
 /* The signals after which a run stops and prints its results. interrupt_hold() fills the set. */
@@ -116,25 +122,45 @@ static bool handshake_interrupted(void *ctx)
     return interrupted();
 }
 
+struct progress_text {
+    char text[64];
+};
+
+/* Return a text such as "43 % done, load 2 of 5". */
+static struct progress_text progress_text(const struct progress *progress)
+{
+    struct progress_text ret;
+    int bytes = snprintf(ret.text, sizeof ret.text, "%.0f %% done", 100 * progress->done);
+
+    if (progress->runs > 1)
+        snprintf(ret.text + bytes, sizeof ret.text - (size_t)bytes, ", load %u of %u",
+                 progress->run + 1, progress->runs);
+    return ret;
+}
+
+/* Print the progress if it is time for that. Returns false if the user has interrupted the run. */
 static bool progress_print(void *context, double done)
 {
     struct progress *progress = context;
     int64_t at_ms = emu_now_ms();
 
-    if (at_ms - progress->last_ms < PROGRESS_MS)
+    progress->done = done;
+    if (at_ms - progress->checked_ms < PROGRESS_MS)
         return true;
-    progress->last_ms = at_ms;
-    if (progress->shown) {
-        fprintf(stderr, "\r\033[K%3.0f %% of simulated time", 100 * done);
-        if (progress->runs > 1)
-            fprintf(stderr, ", load %u of %u", progress->run + 1, progress->runs);
+    progress->checked_ms = at_ms;
+    if (progress->terminal)
+        fprintf(stderr, "\r\033[K%s", progress_text(progress).text);
+    if (progress->lines && at_ms - progress->printed_ms >= SILENT_MS) {
+        progress->printed_ms = at_ms;
+        print_message("traffic: %s, %lld s so far", progress_text(progress).text,
+                      (long long)(at_ms - progress->began_ms) / 1000);
     }
     return !interrupted();
 }
 
 static void progress_clear(const struct progress *progress)
 {
-    if (progress->shown)
+    if (progress->terminal)
         fprintf(stderr, "\r\033[K");
 }
 
@@ -151,8 +177,10 @@ static int run_one(struct traffic_result *result, const struct traffic_config *c
                       plural_s(result->faults.all));
     if (!err)
         return EXIT_SUCCESS;
-    if (err == -EINTR)
+    if (err == -EINTR) {
+        print_message("traffic: %s: %s", error, progress_text(progress).text);
         return EXIT_INTERRUPTED;
+    }
     print_message("traffic: %s", error);
     return err == -ENOTSUP || err == -ENOSPC ? EXIT_USAGE : exit_status_of(err);
 }
@@ -185,7 +213,11 @@ static void print_result(struct traffic_result *result, const struct traffic_con
 static int run_all(struct traffic_config *config, const struct traffic_options *own, bool json)
 {
     bool prints = !config->hosts || !config->hosts->fabric.self; /* only the first host prints */
-    struct progress progress = {.shown = prints && isatty(STDERR_FILENO), .runs = own->loads};
+    bool terminal = isatty(STDERR_FILENO);
+    struct progress progress = {.terminal = prints && terminal,
+                                .lines = prints && !terminal && !own->page, /* a page shows it */
+                                .began_ms = emu_now_ms(),
+                                .runs = own->loads};
     struct traffic_title title = {.pattern = own->goal ? "goal" : own->pattern,
                                   .goal = own->goal,
                                   .origin = origin_json(&config->fabric)};
@@ -193,6 +225,7 @@ static int run_all(struct traffic_config *config, const struct traffic_options *
     struct traffic_result result;
     int status = EXIT_SUCCESS;
 
+    progress.printed_ms = progress.began_ms;
     config->progress = progress_print;
     config->context = &progress;
     for (uint32_t i = 0; i < own->loads && !ferror(stdout); i++) {

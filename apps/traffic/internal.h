@@ -60,6 +60,9 @@ void traffic_run_begin(struct traffic_run *run);
  */
 int traffic_run_progress(struct traffic_run *run, double done);
 
+/** traffic_run_interrupted - write an error that says how far the run was. Returns -EINTR. */
+int traffic_run_interrupted(struct traffic_run *run);
+
 /**
  * traffic_run_check - store wall time and totals in the result; check the fabric. Errors: -EPROTO.
  */

@@ -146,7 +146,13 @@ int traffic_run_progress(struct traffic_run *run, double done)
     run->done = done;
     if (!config->progress || config->progress(config->context, done < 1 ? done : 1))
         return 0;
-    return traffic_run_wrong(run, -EINTR, "interrupted");
+    return traffic_run_interrupted(run);
+}
+
+int traffic_run_interrupted(struct traffic_run *run)
+{
+    return traffic_run_wrong(run, -EINTR, "interrupted after %s of simulated time",
+                             duration_of_ns((double)run->now_ps / 1000).text);
 }
 
 void traffic_run_begin(struct traffic_run *run)

@@ -62,7 +62,7 @@ static int show(struct traffic_run *run, bool taken)
         err = traffic_run_progress(run, run->done);
     }
     if (!err && viewer->ends(viewer->ctx))
-        err = traffic_run_wrong(run, -EINTR, "interrupted");
+        err = traffic_run_interrupted(run);
     return err;
 }
 

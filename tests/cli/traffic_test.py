@@ -358,14 +358,15 @@ class TrafficTest(FabemuCase):
             pass
         os.close(master)
         self.assertEqual(process.returncode, 0)
-        self.assertIn(b"of simulated time", err)
+        self.assertIn(b" % done", err)
         self.assertTrue(err.endswith(b"\r\x1b[K"), err[-40:])
-        self.assertNotIn(b"% of simulated time", out)
+        self.assertNotIn(b"% done", out)
 
     # --- it is interrupted, or nobody takes what it prints ------------------------------------
 
     def interrupt(self, *args, load=1):
-        """Interrupt it at its @load-th load, which takes minutes; returns its output."""
+        """Interrupt it at its @load-th load, which takes minutes; returns its output. It has said
+        how far it was."""
         path = os.path.join(self.dir, "t")
         process = subprocess.Popen([self.command, "traffic", "--topo", "kary:4,2", *args,
                                     "--telemetry", path, "--every", "1000000ns"],
@@ -381,8 +382,20 @@ class TrafficTest(FabemuCase):
         os.unlink(path)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
-        self.assertEqual((process.returncode, err), (130, ""))
+        self.assertEqual(process.returncode, 130, err)
+        loads = f", load {load} of 2" if load > 1 else ""
+        self.assertRegex(err, r"^fabemu: traffic: interrupted after [\d.]+ [mun]?s of simulated "
+                         rf"time: \d+ % done{loads}\n$")
         return out
+
+    def test_silence__ends_with_a_line_of_progress(self):
+        process = self.start("traffic", "--topo", "kary:4,2", "--pattern", "barrier",
+                             "--operations", "1000000000")
+        self.assertRegex(process.stderr.readline(),
+                         r"^fabemu: traffic: 0 % done, \d+ s so far\n$")
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, out), (130, ""))
 
     def test_interrupt__prints_completed_loads(self):
         long = ("--load", "0.000001,0.9", "--warmup", "1ns", "--measure", "1000000000ns")

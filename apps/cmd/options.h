@@ -108,6 +108,7 @@ struct options_command {
 struct options {
     char running[PATHS_NAME_MAX + 1]; /* buffer for paths_default() */
     const char *topo;                 /* NULL: not given */
+    bool topo_is_operand;             /* `topo` is an operand, not the value of --topo */
     uint32_t nodes;                   /* 0: not given */
     const char *profile;              /* NULL: not given */
     enum emu_clock_mode clock;

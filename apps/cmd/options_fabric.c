@@ -84,6 +84,12 @@ static int load_profile(struct fabric_config *ret, const struct options *options
     return 0;
 }
 
+/* Return the text before an error about the network: the option, if the user has written it. */
+static const char *before_topo(const struct options *options)
+{
+    return options->topo_is_operand ? "" : "--topo: ";
+}
+
 /*
  * Replace this process by fabemu-wide with the same arguments, because the network has switches
  * with more ports than this program supports. Returns if fabemu-wide is not installed.
@@ -96,9 +102,9 @@ static void exec_wide(const struct options *options)
 
     if (stat(options->topo, &st) == 0 && !S_ISREG(st.st_mode)) {
         print_message(
-            "--topo %s: the network has switches of more than %d ports, so fabemu reads it twice, "
-            "but a pipe can be read only once: write the network to a file",
-            options->topo, TOPO_PORTS_MAX);
+            "%s%s: the network has switches of more than %d ports, so fabemu reads it twice, but a "
+            "pipe can be read only once: write the network to a file",
+            before_topo(options), options->topo, TOPO_PORTS_MAX);
         exit(EXIT_USAGE);
     }
     while (options->argv[count])
@@ -159,7 +165,7 @@ int options_fabric(struct fabric_config *ret, struct topo_graph **graph,
     if (err == -EOVERFLOW)
         exec_wide(options);
     if (err) {
-        print_message("--topo: %s", error);
+        print_message("%s%s", before_topo(options), error);
         return err == -ENOMEM ? EXIT_FAILURE : EXIT_USAGE;
     }
     ret->graph = *graph;

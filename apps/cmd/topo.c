@@ -381,6 +381,7 @@ int topo_main(int argc, char **argv)
         return options_usage_error("topo", "give one SPEC");
     if (operands == 0 && !options.topo && !options.nodes)
         return options_usage_error("topo", "no SPEC; for example: fabemu topo kary:4,2");
+    options.topo_is_operand = operands == 1;
     if (operands == 1)
         options.topo = argv[options.operands];
     status = options_fabric(&config, &graph, &options, NULL);

@@ -299,10 +299,15 @@ static int check_plan(struct traffic_run *run, const struct traffic_coll_plan *p
 {
     uint32_t nodes = run->config->fabric.graph->nodes;
 
-    if (plan->members < 2 || (uint64_t)plan->groups * plan->members > nodes)
+    if (plan->members < 2) /* because --group-size is at least 2, it was not given */
         return traffic_run_wrong(run, -EINVAL,
-                                 "%u group%s of %u nodes: a group needs 2 or more nodes, groups "
-                                 "must not overlap, and there are %u nodes",
+                                 "--groups %u: a group needs 2 or more nodes, so a network of %u "
+                                 "nodes has space for at most %u group%s",
+                                 plan->groups, nodes, nodes / 2, plural_s(nodes / 2));
+    if ((uint64_t)plan->groups * plan->members > nodes)
+        return traffic_run_wrong(run, -EINVAL,
+                                 "%u group%s of %u nodes: the network has %u nodes, and a node is "
+                                 "in at most one group",
                                  plan->groups, plural_s(plan->groups), plan->members, nodes);
     if (plan->servers && (uint64_t)plan->groups * plan->members + plan->servers >= nodes)
         return traffic_run_wrong(run, -EINVAL,

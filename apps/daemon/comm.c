@@ -326,8 +326,8 @@ static void print_collectives(FILE *out, struct json_object *all)
     for (size_t i = 0; i < count; i++)
         row[i] = emu_json_at(all, i);
     qsort(row, count, sizeof *row, longer);
-    fprintf(out, "  %-22s %10s %8s %8s %8s %8s %8s\n", "calls", "count", "mean", "longest", "wait",
-            "network", "wait/all");
+    fprintf(out, "  %-22s %10s %8s %8s %8s %8s %8s\n", "calls of all ranks", "count", "mean",
+            "longest", "wait", "network", "wait/all");
     for (size_t i = 0; i < count && i < LINES_MOST; i++)
         print_collective(out, row[i]);
     if (count > LINES_MOST)

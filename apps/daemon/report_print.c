@@ -462,6 +462,42 @@ static void print_drops(FILE *out, struct json_object *report)
     fputc(')', out);
 }
 
+/*
+ * The network executes some collectives as others, and the table of calls has only these others.
+ * Say so, because the two tables would seem to contradict each other.
+ */
+static void print_counted_as(FILE *out, struct json_object *collectives)
+{
+    static const char *const others[FABEMU_COLLS] = {
+        [FABEMU_COLL_ALLGATHER] = "broadcast",
+        [FABEMU_COLL_REDUCE_SCATTER] = "reduce",
+        [FABEMU_COLL_GATHER] = "reduce",
+        [FABEMU_COLL_SCATTER] = "broadcast",
+        [FABEMU_COLL_SCAN] = "allreduce or broadcast",
+        [FABEMU_COLL_ALLTOALL] = "allreduce or broadcast",
+    };
+    int column = 0;
+    char word[96] = "";
+
+    for (int coll = 0; coll < FABEMU_COLLS; coll++) {
+        const char *name = telemetry_collectives[coll];
+        struct json_object *one = member(collectives, name);
+
+        if (!others[coll] || !(number(one, "in_switch") || number(one, "in_adapter")))
+            continue;
+        if (*word) {
+            strcat(word, ",");
+            print_wrapped(out, &column, word);
+        }
+        snprintf(word, sizeof word - 1, *word ? " %s as %s" : "    calls below: %s counts as %s",
+                 name, others[coll]);
+    }
+    if (!*word)
+        return;
+    print_wrapped(out, &column, word);
+    fputc('\n', out);
+}
+
 void report_print(FILE *out, struct json_object *report)
 {
     struct json_object *hosts = member(report, "hosts");
@@ -495,6 +531,7 @@ void report_print(FILE *out, struct json_object *report)
             number(one, "in_adapter") || number(one, "elsewhere"))
             print_collective(out, telemetry_collectives[coll], one);
     }
+    print_counted_as(out, member(report, "collectives"));
     comm_print(out, member(report, "communication"));
     print_provider(out, text(report, "provider"));
     print_outside(out, member(report, "outside"));

@@ -138,6 +138,19 @@ int main(int argc, char **argv)
 }
 """
 # Rank 2 does not start the persistent all-reduce, because a reduce has failed.
+COMPOSED = r"""
+#include <mpi.h>
+int main(int argc, char **argv)
+{
+    int in = 1, out[3];
+    MPI_Init(&argc, &argv);
+    MPI_Allgather(&in, 1, MPI_INT, out, 1, MPI_INT, MPI_COMM_WORLD);
+    MPI_Gather(&in, 1, MPI_INT, out, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    MPI_Finalize();
+    return 0;
+}
+"""
+
 PERSISTENT = r"""
 #include <mpi.h>
 #include <mpi-ext.h>
@@ -204,10 +217,13 @@ class MpiLifeTest(FabemuCase):
             f.write(UNFINISHED)
         with open(os.path.join(cls.build, "persistent.c"), "w") as f:
             f.write(PERSISTENT)
+        with open(os.path.join(cls.build, "composed.c"), "w") as f:
+            f.write(COMPOSED)
         for source, program in (("endless.c", "endless"), ("quitter.c", "quitter"),
                                 ("large.c", "large"), ("cut.c", "cut"),
                                 ("unfinished.c", "unfinished"),
-                                ("persistent.c", "persistent"), (SPAWN, "spawn")):
+                                ("persistent.c", "persistent"), ("composed.c", "composed"),
+                                (SPAWN, "spawn")):
             subprocess.run(["mpicc", "-O1", source, "-o", program], cwd=cls.build, check=True)
 
     @classmethod
@@ -342,6 +358,17 @@ class MpiLifeTest(FabemuCase):
         self.assertIn("fabemu: MPI_Finalize: the program has not completed 2 collectives",
                       done.stderr)
         self.assertNotIn("died", done.stderr)
+
+    def test_report__says_how_composed_collectives_count(self):
+        """The tables do not seem to contradict each other."""
+        done = self.fabemu("run", "--topo", "kary:2,2", "--clock", "virtual", "--", "mpirun", "-np",
+                           "3", os.path.join(self.build, "composed"))
+        self.assertRegex(done.stderr, r"\n    broadcast +0 +0 +0\n")
+        self.assertIn("\n    calls below: allgather counts as broadcast, gather as reduce\n"
+                      "  calls of all ranks", done.stderr)
+        self.assertRegex(done.stderr, r"\n    broadcast to 8 B +9 ")  # 3 in each of 3 ranks
+        done = self.fabemu("run", "--topo", "kary:2,2", "--", "true")
+        self.assertNotIn("calls below", done.stderr)
 
     def test_too_many_ranks(self):
         done = self.fabemu("run", "--topo", "kary:2,2", "--name", "r", "--", "mpirun", "-np", "5",

@@ -4,9 +4,8 @@
 
 # Print "; did you mean 'NAME'?" if a name resembles the word: nearest WORD NAME...
 nearest() {
-    python3 -c 'import difflib, sys
-for name in difflib.get_close_matches(sys.argv[1], sys.argv[2:], 1):
-    print(f"; did you mean \x27{name}\x27?", end="")' "$@" 2>/dev/null || : # python3 is missing
+    # python3 may be missing
+    python3 "$(dirname "${BASH_SOURCE[0]}")/figures/nearest.py" "$@" 2>/dev/null || :
 }
 
 # Exit with 2 at the first word that is neither an option of fabemu run nor the value of an option.

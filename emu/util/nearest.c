@@ -36,7 +36,7 @@ static unsigned distance(const char *a, size_t a_length, const char *b, size_t b
 
 struct nearest nearest_to(const char *word)
 {
-    return (struct nearest){.word = word, .distance = (unsigned)(strlen(word) + 2) / 3 + 1};
+    return (struct nearest){.word = word, .distance = LETTERS_MAX};
 }
 
 void nearest_try(struct nearest *nearest, const char *name)
@@ -46,7 +46,8 @@ void nearest_try(struct nearest *nearest, const char *name)
     if (word_length < 2 || word_length > LETTERS_MAX || name_length > LETTERS_MAX)
         return;
     unsigned letters = distance(nearest->word, word_length, name, name_length);
-    if (letters < nearest->distance) {
+    size_t longer = word_length > name_length ? word_length : name_length;
+    if (letters <= longer / 3 && letters < nearest->distance) {
         nearest->distance = letters;
         nearest->name = name;
     }

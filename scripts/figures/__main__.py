@@ -7,7 +7,6 @@ signal.signal(signal.SIGINT, signal.SIG_DFL)  # during the imports, until on_sig
 
 # pylint: disable=wrong-import-position
 import argparse
-import difflib
 import importlib.util
 import json
 import os
@@ -21,6 +20,7 @@ import paper_oq
 import paper_qsnet
 import published
 import tables
+from nearest import question
 from measure import Measurement, Stop
 from model import Effort, Results
 from store import Fabemu, Store
@@ -51,10 +51,10 @@ class Parser(argparse.ArgumentParser):
     def error(self, message):
         unknown = re.match("unrecognized arguments: (--[^ =]+)", message)
         if unknown:
-            known = [name for action in self._actions for name in action.option_strings]
-            similar = difflib.get_close_matches(unknown[1], known, 1)
-            message = f"figures has no option '{unknown[1][:80]}'" + "".join(
-                f"; did you mean '{name}'? Try" for name in similar)
+            known = [name for action in self._actions for name in action.option_strings
+                     if action.help != argparse.SUPPRESS]
+            message = f"figures has no option '{unknown[1][:80]}'" + question(unknown[1], known)
+            message += " Try" if message.endswith("?") else ""
         message = re.sub("^argument (--[a-z-]+): ", r"\1 ", message)
         say(message + ("" if message.endswith("Try") else "; try") + ": fabemu figures --help")
         sys.exit(EXIT_USAGE)
@@ -109,9 +109,9 @@ def choose(only):
         elif word in {row.id for row in ROWS}:
             ids.add(word)
         else:
-            similar = difflib.get_close_matches(number, [*FIGURES, *(row.id for row in ROWS)], 1)
-            parser().error(f"--only: no figure or row '{word[:80]}'" +
-                           "".join(f"; did you mean '{name}'?" for name in similar) +
+            names = sorted([*FIGURES, *(row.id for row in ROWS)],  # those of one kind come first
+                           key=lambda name: name[0] != number[:1])
+            parser().error(f"--only: no figure or row '{word[:80]}'{question(number, names)}"
                            "; --list prints them")
     rows = [row for row in ROWS
             if row.id in ids or (row.figures and figures.issuperset(map(str, row.figures)))]

@@ -4,10 +4,13 @@
 
    tests/cli/cli_test.py --fabemu build/fabemu [unittest options]
 """
+import collections
 import ctypes
 import errno
 import json
 import os
+import pathlib
+import random
 import re
 import shutil
 import signal
@@ -18,6 +21,9 @@ import sys
 
 from cli_helpers import ALONE, FabemuCase, alive, main, until
 from helpers.fabric import FakeFabric
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "scripts" / "figures"))
+import nearest  # pylint: disable=wrong-import-position
 
 IN_MOVED_TO, IN_CREATE = 0x80, 0x100
 
@@ -852,8 +858,9 @@ class CliTest(FabemuCase):
         check of its results do nothing. @build: scripts/build. It must leave no temporary file."""
         top = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
         for path, text in (("scripts/run", None), ("scripts/words.bash", None),
-                           ("apps/cmd/run.c", None), ("apps/cmd/options.c", None),
-                           ("apps/cmd/options_fabric.c", None), ("tests/e2e/hpccinf.txt", None),
+                           ("scripts/figures/nearest.py", None), ("apps/cmd/run.c", None),
+                           ("apps/cmd/options.c", None), ("apps/cmd/options_fabric.c", None),
+                           ("tests/e2e/hpccinf.txt", None),
                            ("scripts/deps", "#!/bin/sh\n"), ("scripts/build", build),
                            ("tests/e2e/hpcc_check.py", ""), ("bin/mpirun", "#!/bin/sh\n"),
                            ("build/fabemu", f'#!/bin/sh\nexec "{self.command}" "$@"\n')):
@@ -881,6 +888,39 @@ class CliTest(FabemuCase):
                          done.stderr)
         for word in words:
             self.assertIn(word, done.stderr)
+
+    def test_suggestions__follow_one_rule_in_c_and_in_scripts(self):
+        names = re.findall(r"^  --([a-z-]+)", self.fabemu("traffic", "--help").stdout, re.M)
+        random_word, counts = random.Random(1), collections.Counter()
+        letters = "abcdefghijklmnopqrstuvwxyz-"
+        for name in names * 3:
+            word = name
+            for _ in range(random_word.randint(1, 4)):  # change a letter, drop it or add one
+                at = random_word.randrange(len(word))
+                put = "".join(random_word.choices(letters, k=random_word.randint(0, 2)))
+                word = word[:at] + put + word[at + 1:] or "x"
+            text = self.fabemu("traffic", "--" + word).stderr
+            if "traffic has no option" not in text:
+                continue  # it is the beginning of a name
+            found = re.findall("did you mean '--(.*)'", text)
+            best = nearest.nearest(word, names)
+            self.assertEqual(bool(found), bool(best), text)
+            if found:  # the order decides between equally similar names
+                self.assertEqual(nearest.distance(word, found[0]), nearest.distance(word, best))
+            counts[bool(found)] += 1
+        self.assertGreater(counts[True], 20)
+        self.assertGreater(counts[False], 20)
+
+    def test_suggestions__are_similar(self):
+        for words in (["figures", "--foo"], ["figures", "--fast"], ["run", "--foo", "--", "true"],
+                      ["traffic", "--foo"], ["fo"], ["run", "--set", "foo=1", "--", "true"]):
+            self.assertNotIn("did you mean", self.fabemu(*words).stderr)
+        top = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
+        for script in ("run", "demo", "test", "two-hosts"):
+            done = subprocess.run([os.path.join(top, "scripts", script), "--foo"], timeout=60,
+                                  stdin=subprocess.DEVNULL, capture_output=True, text=True)
+            self.refused_at_once(done, "--foo")
+            self.assertNotIn("did you mean", done.stderr)
 
     def test_scripts_run__with_a_wrong_option_ends_with_2(self):
         for words, wrong in ((("--bogus",), ("'--bogus'",)), (("word",), ("'word'",)),

@@ -88,7 +88,7 @@ class FiguresTest(FabemuCase):
         for args, words in (
                 (("--only", "4"), ["'4'", "--list"]),
                 (("--only", "5,B1"), ["'B1'", "--list"]),
-                (("--only", "5,figq13"), ["'figq13'", "did you mean 'q3'?"]),
+                (("--only", "5,figq13"), ["'figq13'", "did you mean 'q1'?"]),
                 (("--only", "Q11"), ["'Q11'", "did you mean 'Q1'?"]),
                 (("--only", ""), ["--list"]),
                 (("--only",), ["--only"]),

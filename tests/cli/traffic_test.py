@@ -520,7 +520,7 @@ class TrafficTest(FabemuCase):
                 (("--pattern", "multicast", "--fanout", "9"), ["mean fanout of 9", "from 1 to 8"]),
                 (("--pattern", "multicast", "--sets", "60000"), ["65536 collective addresses"]),
                 (("--pattern", "reduce", "--groups", "9"), ["2 or more"]),
-                (("--pattern", "reduce", "--group-size", "17"), ["there are 16 nodes"]),
+                (("--pattern", "reduce", "--group-size", "17"), ["the network has 16 nodes"]),
                 (("--sources", "17"), ["17 sources", "16 nodes"]),
                 (("--sources", "some"), ["first:N"]),
                 (("--arrivals", "late"), ["poisson or fixed"]),

@@ -546,10 +546,11 @@ static void traffic_run__refuses_impossible_groups(void)
     config.groups = 3;
     config.members = 6;
     CU_ASSERT_EQUAL(traffic_run(&result, &config, error, sizeof error), -EINVAL);
-    CU_ASSERT_PTR_NOT_NULL(strstr(error, "there are 16 nodes"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(error, "the network has 16 nodes"));
     config.groups = 16;
     config.members = 0;
     CU_ASSERT_EQUAL(traffic_run(&result, &config, error, sizeof error), -EINVAL);
+    CU_ASSERT_PTR_NOT_NULL(strstr(error, "space for at most 8 groups"));
 }
 
 /*

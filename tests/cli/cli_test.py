@@ -108,6 +108,16 @@ class CliTest(FabemuCase):
             with self.subTest(args=args):
                 self.one_line(self.fabemu(*args), 2, *words)
 
+    def test_help_of_mpi_check__explains_each_option(self):
+        program = os.path.join(os.path.dirname(self.command), "tests", "mpi_check")
+        text = subprocess.run([program, "--help"], text=True, capture_output=True, timeout=60,
+                              check=True).stdout
+        usage, options = text.split("\n\n")
+        named = re.findall(r"\[(--[a-z]+)", usage)
+        self.assertIn("--quick", named)
+        self.assertEqual(re.findall(r"^  (--[a-z]+) .* \S+$", options, re.M), [*named, "--help"])
+        self.assertLessEqual(max(map(len, text.split("\n"))), 80)
+
     def test_usage_errors_of_mpi_check__are_one_line_of_rank_0(self):
         program = os.path.join(os.path.dirname(self.command), "tests", "mpi_check")
         for words, error in ((["--foo"], "there is no option '--foo'; see --help"),

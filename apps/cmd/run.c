@@ -654,7 +654,7 @@ static int check_operands(const struct options *options, int argc, char **argv)
                                    "write '--' before the command, as in: fabemu run "
                                    "[options] -- %.80s …",
                                    argv[options->operands]);
-    return command_check(argv[options->operands]);
+    return 0;
 }
 
 static int page_start(struct run *run, const char *name)
@@ -786,9 +786,13 @@ int run_main(int argc, char **argv)
     run.tsc = options.tsc;
     status = plan_make(&plan, &options, &config, NULL);
     if (!status) {
-        become_supervisor(&run, &before);
-        status = run_on(&run, &config, &plan, &before);
-        timeline_sweep(plan.host.timeline.path);
+        /* the last check: scripts/run gives no command, to learn whether all options are right */
+        status = command_check(run.argv[0]);
+        if (!status) {
+            become_supervisor(&run, &before);
+            status = run_on(&run, &config, &plan, &before);
+            timeline_sweep(plan.host.timeline.path);
+        }
         plan_release(&plan);
     }
     topo_free(graph);

@@ -892,6 +892,23 @@ class CliTest(FabemuCase):
             done = self.scripts_run(*words, build="#!/bin/sh\necho built >&2\n")
             self.refused_at_once(done, *wrong)
 
+    def test_scripts_run__with_a_wrong_value_ends_before_it_builds(self):
+        for words, status, wrong in ((("--topo", "kary:4"), 2, "kary:4"),
+                                     (("--nodes", "8"), 2, "--nodes"),  # it gives --topo, too
+                                     (("--clock", "vritual"), 2, "raw, real or virtual"),
+                                     (("--faults", "flpa"), 2, "did you mean 'flap'?"),
+                                     (("--report", "/no/such/folder/f"), 1, "/no/such/folder/f")):
+            with self.subTest(words=words):
+                done = self.scripts_run(*words, build="#!/bin/sh\necho built >&2\n")
+                error, hint = done.stderr.splitlines()
+                self.assertEqual((done.returncode, done.stdout), (status, ""))
+                self.assertIn(wrong, error)
+                self.assertIn("scripts/build", hint)
+                self.assertEqual(os.listdir(os.path.join(self.dir, "here")), [])
+        done = self.scripts_run("--report", "new.json", build="#!/bin/sh\necho built >&2\nexit 5\n")
+        self.assertEqual((done.returncode, done.stderr), (5, "built\n"))
+        self.assertEqual(os.listdir(os.path.join(self.dir, "here")), [])
+
     def test_scripts_run__writes_the_report_to_a_file_of_the_caller(self):
         done = self.scripts_run("--report", "report.json")
         self.assertEqual(done.returncode, 0, done.stderr)

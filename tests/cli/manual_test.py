@@ -106,7 +106,9 @@ class ManualTest(HelpCase):
             docs = re.findall(r"docs/([a-z]\S*\.md)", text)
             pages = re.findall(r"\b(fabemu[\w-]*)\((\d)\)", text.replace("COMMAND", "run"))
             for path in (*(os.path.join(TOP, "docs", name) for name in docs),
-                         *(self.page(*page) for page in pages)):
+                         *(self.page(*page) for page in pages),
+                         *(os.path.join(self.build, name)
+                           for name in re.findall(r"man -l build/(\S+)", text))):
                 self.assertTrue(os.path.exists(path), (command, path))
             named |= {*docs, *pages}
         self.assertLessEqual({"capture.md", ("fabemu", "1"), ("fabemu-run", "1")}, named)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "apps/base/amount.h"
+#include "apps/base/fold.h"
 #include "apps/control/conn.h"
 #include "apps/fabric/origin.h"
 #include "emu/util/json.h"
@@ -82,9 +83,17 @@ static void print_row(FILE *out, const struct figures *f)
             amount_count(f->link_most).text, f->exact ? "yes" : "no");
 }
 
+static void print_failed(FILE *out, const struct compare_row *row)
+{
+    struct fold fold;
+
+    fprintf(fold_begin(&fold, out, "    ", FOLD_COLUMNS), "%s failed: %s\n", row->name, row->why);
+    fold_end(&fold);
+}
+
 void compare_print(FILE *out, const struct compare_table *table)
 {
-    origin_print(out, table->origin, "# ", "# ");
+    origin_print(out, table->origin, "# ", "# ", FOLD_COLUMNS);
     fprintf(out, "\n%*s %8s %6s %29s %15s\n", NAME_COLUMNS, "", "", "",
             "ranks waited, by last call", "segments/link");
     fprintf(out, "%-*s %8s %6s %8s %10s %9s %7s %7s %6s\n", NAME_COLUMNS, "network", "time",
@@ -94,7 +103,7 @@ void compare_print(FILE *out, const struct compare_table *table)
         struct figures f = figures_of(table, i);
 
         if (*row->why) {
-            fprintf(out, "%s failed: %s\n", row->name, row->why);
+            print_failed(out, row);
             continue;
         }
         fprintf(out, "%-*s", NAME_COLUMNS, row->name);
@@ -117,7 +126,7 @@ static void print_quoted(FILE *out, const char *text)
 
 void compare_print_csv(FILE *out, const struct compare_table *table)
 {
-    origin_print(out, table->origin, "# ", "# ");
+    origin_print(out, table->origin, "# ", "# ", FOLD_NEVER);
     fputs("network,time_ns,ratio", out);
     for (size_t c = 0; c < CLASSES; c++)
         fprintf(out, ",%s_calls,%s_waited_ns", classes[c], classes[c]);

@@ -6,6 +6,7 @@
 
 #include "apps/control/conn.h"
 #include "apps/base/amount.h"
+#include "apps/base/fold.h"
 
 static struct json_object *lines(const struct fabric_audit *audit)
 {
@@ -74,7 +75,9 @@ void audit_print(FILE *out, const char *name, struct json_object *audit)
 {
     long long found = number(audit, "found");
     long long partitioned = number(audit, "partitioned"), treeless = number(audit, "treeless");
+    struct fold fold;
 
+    out = fold_begin(&fold, out, "               ", FOLD_COLUMNS);
     if (found)
         fprintf(out, "%s: %lld error%s\n", name, found, plural_s(found));
     else
@@ -102,4 +105,5 @@ void audit_print(FILE *out, const char *name, struct json_object *audit)
     fprintf(out, "  took         %s", duration_of_ns((double)number(audit, "elapsed_ns")).text);
     fprintf(out, "; of that the workers were held for %s\n",
             duration_of_ns((double)number(audit, "paused_ns")).text);
+    fold_end(&fold);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* message.c - messages to the user, each on one line. */
+/* message.c - messages to the user. */
 #include "apps/base/message.h"
 
 #include <errno.h>
@@ -7,14 +7,38 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "apps/base/fold.h"
 #include "emu/util/printable.h"
+
+/*
+ * Return @line broken for the terminal that is standard error; the caller frees it. NULL: standard
+ * error is not a terminal, or there is no memory.
+ */
+static char *folded_for_terminal(const char *line)
+{
+    struct winsize size = {0};
+    size_t bytes = 0;
+    char *text = NULL;
+    FILE *out;
+
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size))
+        return NULL;
+    out = open_memstream(&text, &bytes);
+    if (!out)
+        return NULL;
+    fold_print(out, line, "        ", size.ws_col ? size.ws_col : FOLD_COLUMNS);
+    fclose(out);
+    return text;
+}
 
 void print_message(const char *format, ...)
 {
-    char line[1024] = "fabemu: ";
+    char line[1024] = "fabemu: ", *folded;
     size_t start = strlen(line);
+    int err = errno;
     va_list args;
 
     va_start(args, format);
@@ -22,11 +46,13 @@ void print_message(const char *format, ...)
     va_end(args);
     if (bytes < 0)
         return;
-    size_t end = strlen(line);
-    emu_no_controls(line, end);
-    line[end++] = '\n';
-    if (write(STDERR_FILENO, line, end) < 0)
-        return; /* there is no other way to report it */
+    emu_no_controls(line, strlen(line));
+    folded = folded_for_terminal(line);
+    const char *text = folded ? folded : strcat(line, "\n");
+    ssize_t wrote = write(STDERR_FILENO, text, strlen(text));
+    (void)wrote; /* there is no other way to report an error */
+    free(folded);
+    errno = err;
 }
 
 int exit_status_of(int err)

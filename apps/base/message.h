@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* message.h - messages to the user, each on one line, and exit statuses. */
+/* message.h - messages to the user, and exit statuses. */
 #ifndef APPS_BASE_MESSAGE_H
 #define APPS_BASE_MESSAGE_H
 
@@ -13,7 +13,9 @@
 
 /**
  * print_message - print a line such as "fabemu: what is wrong; what to do" to stderr, in one write.
- * Control characters become '?', because part of the text may come from another user's file.
+ * On a terminal, a longer line is broken between words. Elsewhere it stays whole, because programs
+ * read lines. Control characters become '?', because part of the text may come from another user's
+ * file. errno does not change.
  */
 void print_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

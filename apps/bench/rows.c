@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "apps/base/amount.h"
+#include "apps/base/fold.h"
 #include "apps/bench/bench_build.h"
 #include "apps/fabric/origin.h"
 #include "emu/dev/affinity.h"
@@ -130,6 +131,9 @@ static struct json_object *conditions_now(void)
 
 void bench_begin(struct bench *bench)
 {
+    struct fold fold;
+    FILE *out;
+
     bench->conditions = conditions_now();
     bench->origin = origin_json(NULL);
     bench->progress = isatty(STDERR_FILENO);
@@ -137,9 +141,11 @@ void bench_begin(struct bench *bench)
         printf("[");
         return;
     }
-    origin_print(stdout, bench->origin, "# ", "# ");
+    origin_print(stdout, bench->origin, "# ", "# ", FOLD_COLUMNS);
+    out = fold_begin(&fold, stdout, "# ", FOLD_COLUMNS);
     json_object_object_foreach(bench->conditions, name, value)
-        printf("# %s: %s\n", name, json_object_get_string(value));
+        fprintf(out, "# %s: %s\n", name, json_object_get_string(value));
+    fold_end(&fold);
     printf("\n%-33s %8s %-7s %8s %8s %2s %8s\n", "", "median", "unit", "least", "most", "n",
            "of bound");
     fflush(stdout);
@@ -189,9 +195,12 @@ static void print_text(const struct bench_row *row)
     double figure[3] = {median(row->samples), in_order.value[0],
                         in_order.value[in_order.count ? in_order.count - 1 : 0]};
     struct amount text[3];
+    struct fold fold;
 
     if (row->error) {
-        printf("%-33s %8s %s\n", row->name, "failed", row->error);
+        fprintf(fold_begin(&fold, stdout, "    ", FOLD_COLUMNS), "%-33s %8s %s\n", row->name,
+                "failed", row->error);
+        fold_end(&fold);
         return;
     }
     for (int i = 0; i < 3; i++)

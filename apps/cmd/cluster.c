@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "apps/base/amount.h"
+#include "apps/base/fold.h"
 #include "apps/cluster/cluster.h"
 #include "apps/fault/fault.h"
 #include "apps/cmd/options.h"
@@ -22,8 +23,9 @@ static const struct option_row rows[] = {
     {"check", "FILE", "the cluster file; no fabric is started", .right = "the name of a file"},
 };
 
-/* Print all numbers below @count for which has() returns true, as ranges: "0-3,8". */
-static void print_ranges(uint32_t count, bool (*has)(const void *ctx, uint32_t i), const void *ctx)
+/* Print all numbers below @count for which has() returns true, as ranges: "0-3, 8". */
+static void print_ranges(FILE *out, uint32_t count, bool (*has)(const void *ctx, uint32_t i),
+                         const void *ctx)
 {
     const char *before = " ";
 
@@ -34,10 +36,10 @@ static void print_ranges(uint32_t count, bool (*has)(const void *ctx, uint32_t i
             continue;
         while (i + 1 < count && has(ctx, i + 1))
             i++;
-        printf("%s%u", before, first);
+        fprintf(out, "%s%u", before, first);
         if (i > first)
-            printf("-%u", i);
-        before = ",";
+            fprintf(out, "-%u", i);
+        before = ", ";
     }
 }
 
@@ -71,46 +73,46 @@ static uint32_t count_of(uint32_t count, bool (*has)(const void *ctx, uint32_t i
     return sum;
 }
 
-static void print_host(const struct placed *p)
+static void print_host(FILE *out, const struct placed *p)
 {
     const struct cluster_host *host = &p->cluster->host[p->host];
 
-    printf("host %u %s\n  switches %u:", p->host, host->name,
-           count_of(p->graph->switches, has_switch, p));
-    print_ranges(p->graph->switches, has_switch, p);
-    printf("\n  nodes %u:", count_of(p->graph->nodes, has_node, p));
-    print_ranges(p->graph->nodes, has_node, p);
-    putchar('\n');
+    fprintf(out, "host %u %s\n  switches %u:", p->host, host->name,
+            count_of(p->graph->switches, has_switch, p));
+    print_ranges(out, p->graph->switches, has_switch, p);
+    fprintf(out, "\n  nodes %u:", count_of(p->graph->nodes, has_node, p));
+    print_ranges(out, p->graph->nodes, has_node, p);
+    fputc('\n', out);
     for (uint32_t i = 0; i < host->ports; i++) {
         const uint8_t *mac = host->port[i].mac;
 
-        printf("  port %u: %s", i, host->port[i].device);
+        fprintf(out, "  port %u: %s", i, host->port[i].device);
         if (host->port[i].has_mac)
-            printf(", mac %02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2], mac[3], mac[4],
-                   mac[5]);
-        putchar('\n');
+            fprintf(out, ", mac %02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2], mac[3],
+                    mac[4], mac[5]);
+        fputc('\n', out);
     }
 }
 
-static void print_between(const struct placed *p)
+static void print_between(FILE *out, const struct placed *p)
 {
     uint32_t hosts = p->cluster->hosts, between[CLUSTER_HOSTS_MAX * CLUSTER_HOSTS_MAX];
     uint32_t crossing = topo_cut_cables(p->graph, p->host_of, hosts, between);
 
-    printf("%u link%s between hosts\n", crossing, plural_s(crossing));
+    fprintf(out, "%u link%s between hosts\n", crossing, plural_s(crossing));
     for (uint32_t a = 0; a < hosts; a++)
         for (uint32_t b = a + 1; b < hosts; b++) {
             uint32_t links = cluster_links(p->cluster, a, b), port_a, port_b;
 
             if (!between[a * hosts + b])
                 continue;
-            printf("  %s - %s: %u, over ports", p->cluster->host[a].name, p->cluster->host[b].name,
-                   between[a * hosts + b]);
+            fprintf(out, "  %s - %s: %u, over ports", p->cluster->host[a].name,
+                    p->cluster->host[b].name, between[a * hosts + b]);
             for (uint32_t i = 0; i < links; i++) {
                 cluster_link(p->cluster, a, b, i, &port_a, &port_b);
-                printf("%s %u - %u", i ? "," : "", port_a, port_b);
+                fprintf(out, "%s %u - %u", i ? "," : "", port_a, port_b);
             }
-            putchar('\n');
+            fputc('\n', out);
         }
 }
 
@@ -118,22 +120,26 @@ static int print_cluster(struct placed *p, const struct fabric_config *config)
 {
     uint8_t digest[CLUSTER_DIGEST_BYTES];
     char silent[32];
+    struct fold fold;
+    FILE *out;
 
     if (cluster_digest(p->cluster, config, digest)) {
         print_message("out of memory");
         return EXIT_FAILURE;
     }
-    printf("fabric %s on %s, profile %s: %u host%s, lost when silent for %s, %s\n",
-           p->cluster->fabric, p->graph->spec, config->profile.name, p->cluster->hosts,
-           plural_s(p->cluster->hosts), fault_print_time(p->cluster->silent_ns * 1000, silent),
-           *p->cluster->key ? "with a key" : "without a key");
+    out = fold_begin(&fold, stdout, "    ", FOLD_COLUMNS);
+    fprintf(out, "fabric %s on %s, profile %s: %u host%s, lost when silent for %s, %s\n",
+            p->cluster->fabric, p->graph->spec, config->profile.name, p->cluster->hosts,
+            plural_s(p->cluster->hosts), fault_print_time(p->cluster->silent_ns * 1000, silent),
+            *p->cluster->key ? "with a key" : "without a key");
     for (p->host = 0; p->host < p->cluster->hosts; p->host++)
-        print_host(p);
-    print_between(p);
-    fputs("digest ", stdout);
+        print_host(out, p);
+    print_between(out, p);
+    fputs("digest ", out);
     for (uint32_t i = 0; i < CLUSTER_DIGEST_BYTES; i++)
-        printf("%02x", digest[i]);
-    putchar('\n');
+        fprintf(out, "%02x", digest[i]);
+    fputc('\n', out);
+    fold_end(&fold);
     return EXIT_SUCCESS;
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "apps/base/amount.h"
+#include "apps/base/fold.h"
 #include "apps/control/conn.h"
 #include "apps/fabric/origin.h"
 #include "emu/util/json.h"
@@ -90,9 +91,17 @@ static void print_row(FILE *out, const struct figures *f)
             amount_count(f->link_most).text, f->exact ? "yes" : "no");
 }
 
+static void print_failed(FILE *out, const struct compare_row *row)
+{
+    struct fold fold;
+
+    fprintf(fold_begin(&fold, out, "    ", FOLD_COLUMNS), "%s failed: %s\n", row->name, row->why);
+    fold_end(&fold);
+}
+
 void compare_print(FILE *out, const struct compare_table *table)
 {
-    origin_print(out, table->origin, "# ", "# ");
+    origin_print(out, table->origin, "# ", "# ", FOLD_COLUMNS);
     print_lacking(out, table, "# ");
     fprintf(out, "\n%*s %8s %6s %29s %15s\n", NAME_COLUMNS, "", "", "",
             "ranks waited, by last call", "segments/link");
@@ -103,7 +112,7 @@ void compare_print(FILE *out, const struct compare_table *table)
         struct figures f = figures_of(table, i);
 
         if (*row->why) {
-            fprintf(out, "%s failed: %s\n", row->name, row->why);
+            print_failed(out, row);
             continue;
         }
         fprintf(out, "%-*s", NAME_COLUMNS, row->name);
@@ -126,7 +135,7 @@ static void print_quoted(FILE *out, const char *text)
 
 void compare_print_csv(FILE *out, const struct compare_table *table)
 {
-    origin_print(out, table->origin, "# ", "# ");
+    origin_print(out, table->origin, "# ", "# ", FOLD_NEVER);
     print_lacking(out, table, "# ");
     fputs("network,time_ns,ratio", out);
     for (size_t c = 0; c < CLASSES; c++)

@@ -10,6 +10,7 @@
 
 #include "apps/base/command.h"
 #include "apps/base/amount.h"
+#include "apps/base/fold.h"
 #include "apps/base/message.h"
 #include "apps/cmd/commands.h"
 #include "apps/cmd/options.h"
@@ -68,21 +69,24 @@ static bool scenario_needs_repair(const char *name)
     return needs;
 }
 
-static void list_one(const char *name, const char *about, bool needs_repair)
+static void list_one(FILE *out, const char *name, const char *about, bool needs_repair)
 {
-    printf("  %-16s %s%s\n", name, about, needs_repair ? " (*)" : "");
+    fprintf(out, "  %-16s %s%s\n", name, about, needs_repair ? " (*)" : "");
 }
 
 static int list(void)
 {
     const struct fault_scenario *scenario;
+    struct fold fold;
+    FILE *out = fold_begin(&fold, stdout, "                   ", FOLD_COLUMNS);
 
-    puts("faults");
+    fputs("faults\n", out);
     for (enum fault_kind kind = 0; kind < FAULT_KINDS; kind++)
-        list_one(fault_name(kind), fault_about(kind), fault_needs_repair(kind));
-    puts("scenarios");
+        list_one(out, fault_name(kind), fault_about(kind), fault_needs_repair(kind));
+    fputs("scenarios\n", out);
     for (size_t i = 0; (scenario = fault_scenario_at(i)); i++)
-        list_one(scenario->name, scenario->about, scenario_needs_repair(scenario->name));
+        list_one(out, scenario->name, scenario->about, scenario_needs_repair(scenario->name));
+    fold_end(&fold);
     puts("(*) needs retransmission: --profile qsnet3, or --set link_retry=go_back_n.\n"
          "Not each network accepts each fault: fabemu fault --check says why.");
     return EXIT_SUCCESS;
@@ -107,7 +111,7 @@ static int show(const char *name)
 
 /* --- the dry run -------------------------------------------------------------------- */
 
-static void print_target(const struct topo_graph *graph, enum fault_domain domain,
+static void print_target(FILE *out, const struct topo_graph *graph, enum fault_domain domain,
                          const struct fault_target *target)
 {
     static const char *const directions[] = {
@@ -118,19 +122,19 @@ static void print_target(const struct topo_graph *graph, enum fault_domain domai
         bool node = domain == FAULT_OF_NODES;
         const char *name = topo_label_name(graph, (node ? graph->switches : 0) + target->id);
 
-        printf(" %u", target->id);
+        fprintf(out, " %u", target->id);
         if (name)
-            printf(" (%s)", name);
+            fprintf(out, " (%s)", name);
         return;
     }
     const struct topo_end *far = &graph->sw[target->id].end[target->port];
-    printf(" %u:%u%s%s%u:%u", target->id, topo_switch_port(graph, target->id, target->port),
-           directions[target->direction], far->kind == TOPO_END_NODE ? "n" : "", far->id,
-           topo_end_port(graph, far));
-    fputs(topo_show_cable(graph, target->id, target->port, names), stdout);
+    fprintf(out, " %u:%u%s%s%u:%u", target->id, topo_switch_port(graph, target->id, target->port),
+            directions[target->direction], far->kind == TOPO_END_NODE ? "n" : "", far->id,
+            topo_end_port(graph, far));
+    fputs(topo_show_cable(graph, target->id, target->port, names), out);
 }
 
-static void print_targets(const struct fault *fault, const struct topo_graph *graph,
+static void print_targets(FILE *out, const struct fault *fault, const struct topo_graph *graph,
                           const struct fault_targets *targets)
 {
     static const char *const names[][2] = {[FAULT_OF_LINKS] = {"cable", "cables"},
@@ -140,16 +144,16 @@ static void print_targets(const struct fault *fault, const struct topo_graph *gr
     uint32_t shown = targets->count < TARGETS_SHOWN ? targets->count : TARGETS_SHOWN;
     bool drawn = fault_targets_drawn(fault);
 
-    printf("    # %u %s:", targets->count, names[domain][targets->count > 1]);
+    fprintf(out, "    # %u %s:", targets->count, names[domain][targets->count > 1]);
     for (uint32_t i = 0; i < shown; i++)
-        print_target(graph, domain, &targets->target[i]);
+        print_target(out, graph, domain, &targets->target[i]);
     if (shown < targets->count)
-        printf(" and %u more", targets->count - shown);
+        fprintf(out, " and %u more", targets->count - shown);
     if (drawn)
-        printf("; drawn from %u%s%s", targets->among,
-               fault->where.place == FAULT_AT_TOP ? " top switches" : "",
-               fault->when.every_ps ? ", again each time it begins" : "");
-    putchar('\n');
+        fprintf(out, "; drawn from %u%s%s", targets->among,
+                fault->where.place == FAULT_AT_TOP ? " top switches" : "",
+                fault->when.every_ps ? ", again each time it begins" : "");
+    fputc('\n', out);
 }
 
 /*
@@ -161,6 +165,8 @@ static int print_fault(const struct fault *fault, const struct fault_network *ne
 {
     char text[FAULT_TEXT_BYTES], error[FAULT_ERROR_BYTES], wrong[FAULT_ERROR_BYTES];
     struct fault_targets targets;
+    struct fold fold;
+    FILE *out;
 
     fault_print(fault, network->graph, text);
     puts(text);
@@ -173,10 +179,12 @@ static int print_fault(const struct fault *fault, const struct fault_network *ne
         return EXIT_FAILURE;
     }
     fault_targets_limit(&targets, fault, network);
-    print_targets(fault, network->graph, &targets);
+    out = fold_begin(&fold, stdout, "    # ", FOLD_COLUMNS);
+    print_targets(out, fault, network->graph, &targets);
     fault_targets_release(&targets);
     if (*error && strcmp(error, note) != 0)
-        printf("    # %s\n", error);
+        fprintf(out, "    # %s\n", error);
+    fold_end(&fold);
     memcpy(note, error, sizeof error);
     return 0;
 }
@@ -205,15 +213,19 @@ static int check(const char *what, const struct fabric_config *config)
                                           .clock = config->clock};
     struct fault_schedule schedule = {.count = 0};
     char note[FAULT_ERROR_BYTES] = "";
+    struct fold fold;
     int status = check_fabric(config);
 
     if (!status)
         status = plan_schedule(&schedule, what, config, false);
-    if (!status)
-        printf("# %s on %s, profile %s, clock %s, seed %llu: %u fault%s; a dry run, nothing is "
-               "injected\n",
-               what, config->graph->spec, config->profile.name, emu_clock_name(config->clock),
-               (unsigned long long)config->seed, schedule.count, plural_s(schedule.count));
+    if (!status) {
+        fprintf(fold_begin(&fold, stdout, "# ", FOLD_COLUMNS),
+                "# %s on %s, profile %s, clock %s, seed %llu: %u fault%s; a dry run, nothing is "
+                "injected\n",
+                what, config->graph->spec, config->profile.name, emu_clock_name(config->clock),
+                (unsigned long long)config->seed, schedule.count, plural_s(schedule.count));
+        fold_end(&fold);
+    }
     for (uint32_t i = 0; i < schedule.count && !status; i++)
         status =
             print_fault(&schedule.line[i].fault, &network, fault_seed(config->seed, i, 0), note);
@@ -283,11 +295,14 @@ static void print_state(struct json_object *state)
     long long times = emu_json_number(state, "times", 0);
     long long targets = emu_json_number(state, "targets", 0);
     long long hits = emu_json_number(state, "hits", 0);
+    struct fold fold;
 
-    printf("%4lld  %-6s  %lld time%s, %lld target%s, %lld hit%s  %s\n",
-           (long long)emu_json_number(state, "fault", 0), emu_json_text(state, "state", "?"), times,
-           plural_s(times), targets, plural_s(targets), hits, plural_s(hits),
-           emu_json_text(state, "text", "?"));
+    fprintf(fold_begin(&fold, stdout, "              ", FOLD_COLUMNS),
+            "%4lld  %-6s  %lld time%s, %lld target%s, %lld hit%s  %s\n",
+            (long long)emu_json_number(state, "fault", 0), emu_json_text(state, "state", "?"),
+            times, plural_s(times), targets, plural_s(targets), hits, plural_s(hits),
+            emu_json_text(state, "text", "?"));
+    fold_end(&fold);
 }
 
 static void print_past(struct json_object *past)

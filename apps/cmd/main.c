@@ -52,9 +52,10 @@ static int help(void)
     printf("\n  fabemu COMMAND --help    the options of a command (also fabemu help COMMAND)\n"
            "  fabemu --version         the version (also -V, version)\n\n"
            "For example: fabemu run --topo kary:2,2 -- mpirun -np 4 ./program\n\n"
-           "Manual pages: fabemu(1), fabemu-COMMAND(1), fabemu(7). Other texts refer to\n"
-           "pages docs/NAME.md: these are in the source tree, and in share/doc/fabemu of an\n"
-           "installation.\n");
+           "Manual pages: fabemu(1), fabemu-COMMAND(1), fabemu(7). In a checkout, read them\n"
+           "with: man -l build/docs/man1/fabemu-run.1\n"
+           "Other texts refer to pages docs/NAME.md: these are in the source tree, and in\n"
+           "share/doc/fabemu of an installation.\n");
     return EXIT_SUCCESS;
 }
 

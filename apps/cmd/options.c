@@ -18,6 +18,7 @@
 #include <sys/prctl.h>
 
 #include "apps/base/bounds.h"
+#include "apps/base/fold.h"
 #include "apps/base/quantity.h"
 #include "apps/base/message.h"
 #include "apps/capture/capture.h"
@@ -307,8 +308,8 @@ static const struct option_row rows[] = {
 
 #define ROWS         (sizeof rows / sizeof rows[0])
 #define HELP         1000
-#define HELP_COLUMNS 80
-#define HELP_INDENT  29 /* column in which the text about an option begins */
+#define HELP_INDENT  "                             " /* up to the text about an option */
+#define BOUND_INDENT "                           "   /* up to the text about a bound */
 #define SHARED       (OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_BOUNDS)
 #define OWN          2000 /* getopt's return value for the first option of a command's own table */
 
@@ -335,44 +336,24 @@ static bool is_optional(const char *value)
     return strncmp(value, "[=", 2) == 0;
 }
 
-/*
- * Print @text in columns @indent to HELP_COLUMNS. In the first line, the caller has already filled
- * the columns before @indent.
- */
-static void print_wrapped(const char *text, int indent)
-{
-    int room = HELP_COLUMNS - indent;
-
-    while ((int)strlen(text) > room) {
-        int length = room;
-
-        /* begin no line with "--", which docs/man/pages.py would read as an option */
-        while (length && (text[length] != ' ' || strncmp(text + length, " --", 3) == 0))
-            length--;
-        if (!length) /* one word is longer than the line */
-            length = (int)strcspn(text, " ");
-        printf("%.*s\n%*s", length, text, indent, "");
-        text += length + strspn(text + length, " ");
-    }
-    puts(text);
-}
-
 static void print_help_line(const char *name, const char *value, const char *help)
 {
-    char left[64];
+    char left[64], line[1024];
 
     snprintf(left, sizeof left, "--%s%s%s", name, value && !is_optional(value) ? " " : "",
              value ? value : "");
     if (strlen(left) > 26)
-        printf("  %s\n%*s", left, HELP_INDENT, "");
-    else
-        printf("  %-26s ", left);
-    print_wrapped(help, HELP_INDENT);
+        printf("  %s\n", left);
+    snprintf(line, sizeof line, "  %-26s %s", strlen(left) > 26 ? "" : left, help);
+    fold_print(stdout, line, HELP_INDENT, FOLD_COLUMNS);
 }
 
 static void print_bound(const char *name, const char *value, const char *help)
 {
-    print_wrapped(help, printf("  %-10s %-13s ", name, value));
+    char line[256];
+
+    snprintf(line, sizeof line, "  %-10s %-13s %s", name, value, help);
+    fold_print(stdout, line, BOUND_INDENT, FOLD_COLUMNS);
 }
 
 static void print_bounds(void)

@@ -463,9 +463,17 @@ static void await_browser(struct run *run)
 
 /* --- the end ------------------------------------------------------------------------ */
 
-static int exit_status(const struct run *run)
+/* Return the exit status of the command itself, as a shell shows it. */
+static int status_of_command(const struct run *run)
 {
     int status = run->command_status;
+
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static int exit_status(const struct run *run)
+{
+    int status = status_of_command(run);
 
     if (run->interrupted)
         return 128 + run->interrupted;
@@ -473,7 +481,6 @@ static int exit_status(const struct run *run)
         return EXIT_FAILURE;
     if (run->ended_by_standstill)
         return EXIT_STANDSTILL;
-    status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     return status == 0 && run->failed ? EXIT_FAILURE : status;
 }
 
@@ -544,10 +551,19 @@ static bool failed_before_use(struct json_object *report)
            !emu_json_number(json_object_object_get(report, "combined"), "contributions", 0);
 }
 
-/* Print a hint if the command did not use the fabric. @status: exit status of the command. */
-static void hint_if_unused(struct json_object *report, int status)
+/* Print a hint if the command did not use the fabric. */
+static void hint_if_unused(const struct run *run)
 {
-    if (!emu_json_number(json_object_object_get(report, "processes"), "attached", 0))
+    struct json_object *report = run->host.report;
+    bool attached = emu_json_number(json_object_object_get(report, "processes"), "attached", 0);
+    int status = status_of_command(run);
+
+    if (run->command <= 0)
+        return; /* it did not start, which a message says */
+    if (!attached && status)
+        print_message("the command failed before one of its processes attached to the fabric; its "
+                      "own messages, above the report, may say why");
+    else if (!attached)
         print_message("no process attached to the fabric: no process of the command opened it "
                       "through MPI, libfabric or libfabemu; " ANOTHER_NETWORK);
     else if (status && failed_before_use(report))
@@ -597,7 +613,7 @@ static int finish(struct run *run)
     if (run->host.refused[0]) /* print the reason again, below the report */
         print_message("%s", run->host.refused);
     else if (run->host.report && !run->interrupted)
-        hint_if_unused(run->host.report, status);
+        hint_if_unused(run);
     host_release(&run->host);
     standstill_release(&run->standstill);
     return status;
@@ -654,7 +670,7 @@ static int check_operands(const struct options *options, int argc, char **argv)
                                    "write '--' before the command, as in: fabemu run "
                                    "[options] -- %.80s …",
                                    argv[options->operands]);
-    return command_check(argv[options->operands]);
+    return 0;
 }
 
 static int page_start(struct run *run, const char *name)
@@ -786,9 +802,13 @@ int run_main(int argc, char **argv)
     run.tsc = options.tsc;
     status = plan_make(&plan, &options, &config, NULL);
     if (!status) {
-        become_supervisor(&run, &before);
-        status = run_on(&run, &config, &plan, &before);
-        timeline_sweep(plan.host.timeline.path);
+        /* the last check: scripts/run gives no command, to learn whether all options are right */
+        status = command_check(run.argv[0]);
+        if (!status) {
+            become_supervisor(&run, &before);
+            status = run_on(&run, &config, &plan, &before);
+            timeline_sweep(plan.host.timeline.path);
+        }
         plan_release(&plan);
     }
     topo_free(graph);

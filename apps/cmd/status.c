@@ -12,6 +12,7 @@
 
 #include "apps/audit/audit.h"
 #include "apps/base/amount.h"
+#include "apps/base/fold.h"
 #include "apps/cmd/options.h"
 #include "apps/cmd/launch.h"
 #include "apps/base/command.h"
@@ -135,25 +136,28 @@ static const struct option_row rows[] = {
 
 static void print_indented(const char *line)
 {
-    printf("  %s\n", line);
+    struct fold fold;
+
+    fprintf(fold_begin(&fold, stdout, "    ", FOLD_COLUMNS), "  %s\n", line);
+    fold_end(&fold);
 }
 
-static void print_process(struct json_object *one)
+static void print_process(FILE *out, struct json_object *one)
 {
     int64_t waited_ns = emu_json_number(one, "waited_ns", -1);
     int64_t rank = emu_json_number(one, "rank", -1);
     char node[TOPO_SHOWN_BYTES];
 
-    printf("  %s: ", json_show_node(one, node));
+    fprintf(out, "  %s: ", json_show_node(one, node));
     if (json_object_object_get(one, "host"))
-        printf("host %s, ", emu_json_text(one, "host", ""));
-    printf("pid %lld, %s", (long long)emu_json_number(one, "pid", 0),
-           emu_json_text(one, "command", "?"));
+        fprintf(out, "host %s, ", emu_json_text(one, "host", ""));
+    fprintf(out, "pid %lld, %s", (long long)emu_json_number(one, "pid", 0),
+            emu_json_text(one, "command", "?"));
     if (rank >= 0)
-        printf(", rank %lld", (long long)rank);
+        fprintf(out, ", rank %lld", (long long)rank);
     if (waited_ns >= 0)
-        printf(", waited %s for cores", duration_of_ns((double)waited_ns).text);
-    putchar('\n');
+        fprintf(out, ", waited %s for cores", duration_of_ns((double)waited_ns).text);
+    fputc('\n', out);
 }
 
 /* Print a fabric. @name: the name of its socket, which differs from its own on an agent's host. */
@@ -164,24 +168,28 @@ static void print_status(const struct status *status, const char *name, struct j
     struct json_object *attached = json_object_object_get(reply, "attached");
     size_t count = emu_json_count(attached);
     long long threads = (long long)emu_json_number(report, "threads", 0);
+    struct fold fold;
+    FILE *out = fold_begin(&fold, stdout, "    ", FOLD_COLUMNS);
 
     emu_json_no_controls(reply);
     if (strcmp(name, own) == 0)
-        printf("%s: ", name);
+        fprintf(out, "%s: ", name);
     else
-        printf("%s (a host of %s): ", name, own);
-    printf("%s, profile %s, clock %s, %lld thread%s, %zu of %lld nodes attached (pid %lld)",
-           emu_json_text(report, "topo", "?"), report_profile(report).text,
-           emu_json_text(json_object_object_get(report, "clock"), "mode", "?"), threads,
-           plural_s(threads), count, (long long)emu_json_number(report, "nodes", 0),
-           (long long)emu_json_number(reply, "supervisor", 0));
+        fprintf(out, "%s (a host of %s): ", name, own);
+    fprintf(out, "%s, profile %s, clock %s, %lld thread%s, %zu of %lld nodes attached (pid %lld)",
+            emu_json_text(report, "topo", "?"), report_profile(report).text,
+            emu_json_text(json_object_object_get(report, "clock"), "mode", "?"), threads,
+            plural_s(threads), count, (long long)emu_json_number(report, "nodes", 0),
+            (long long)emu_json_number(reply, "supervisor", 0));
     if (!status->report && standstill_for_ns(reply))
-        printf(", nothing has moved for %s", duration_of_ns((double)standstill_for_ns(reply)).text);
-    putchar('\n');
+        fprintf(out, ", nothing has moved for %s",
+                duration_of_ns((double)standstill_for_ns(reply)).text);
+    fputc('\n', out);
+    for (size_t i = 0; i < count && status->report; i++)
+        print_process(out, emu_json_at(attached, i));
+    fold_end(&fold);
     if (!status->report)
         return;
-    for (size_t i = 0; i < count; i++)
-        print_process(emu_json_at(attached, i));
     if (standstill_for_ns(reply))
         standstill_print_time(reply, print_indented);
     standstill_print(reply, print_indented);

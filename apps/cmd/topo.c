@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "apps/base/amount.h"
+#include "apps/base/fold.h"
 #include "apps/cmd/options.h"
 #include "apps/fabric/origin.h"
 #include "apps/daemon/report.h"
@@ -47,6 +48,8 @@ static const struct option_row rows[] = {
     {"write", "FILE", "write the network to FILE in the format of ibnetdiscover (-: to stdout)",
      .right = "the name of a file"},
 };
+
+#define INDENT "                 " /* where the text begins after the title of a line */
 
 struct figures {
     uint64_t node_cables, switch_cables;
@@ -108,40 +111,43 @@ static void measure(struct figures *ret, const struct fabric_config *config)
  * For a QsNet III network, print how many parts it has of each kind, as in Table I of the paper.
  * For a network from a file, print how many parts of the file are not in the network.
  */
-static void print_parts(const struct topo_graph *graph, const struct figures *figures)
+static void print_parts(FILE *out, const struct topo_graph *graph, const struct figures *figures)
 {
     const struct topo_parts *parts = &graph->parts;
 
     if (parts->node_chassis)
-        printf("  made of        %u node chassis, %u top chassis (%u top switch%s), %u router%s\n"
-               "                 %llu cables: %llu to nodes, %u between chassis; %u backplane "
-               "link%s\n",
-               parts->node_chassis, parts->top_chassis, parts->top_switches,
-               plural_es(parts->top_switches), graph->switches, plural_s(graph->switches),
-               (unsigned long long)figures->node_cables + parts->top_cables,
-               (unsigned long long)figures->node_cables, parts->top_cables, parts->backplane,
-               plural_s(parts->backplane));
+        fprintf(out,
+                "  made of        %u node chassis, %u top chassis (%u top switch%s), %u router%s\n"
+                "                 %llu cables: %llu to nodes, %u between chassis; %u backplane "
+                "link%s\n",
+                parts->node_chassis, parts->top_chassis, parts->top_switches,
+                plural_es(parts->top_switches), graph->switches, plural_s(graph->switches),
+                (unsigned long long)figures->node_cables + parts->top_cables,
+                (unsigned long long)figures->node_cables, parts->top_cables, parts->backplane,
+                plural_s(parts->backplane));
     if (parts->left_out || parts->loops)
-        printf("  left out       %u device%s neither switch nor node, %u cable%s from a switch to "
-               "itself\n",
-               parts->left_out, parts->left_out == 1 ? " that is" : "s that are", parts->loops,
-               plural_s(parts->loops));
+        fprintf(out,
+                "  left out       %u device%s neither switch nor node, %u cable%s from a switch to "
+                "itself\n",
+                parts->left_out, parts->left_out == 1 ? " that is" : "s that are", parts->loops,
+                plural_s(parts->loops));
 }
 
-static void print_checked(const struct topo_checked *checked)
+static void print_checked(FILE *out, const struct topo_checked *checked)
 {
-    printf("  check          %llu links agree at both ends; %llu routes arrive with any choice of "
-           "ports;\n",
-           (unsigned long long)checked->cables, (unsigned long long)checked->routes);
+    fprintf(out,
+            "  check          %llu links agree at both ends; %llu routes arrive with any choice of "
+            "ports;",
+            (unsigned long long)checked->cables, (unsigned long long)checked->routes);
     if (checked->by_levels)
-        puts("                 all lead up and then down, so waits form no cycle: no deadlock");
+        fputs(" all lead up and then down, so waits form no cycle: no deadlock\n", out);
     else
-        printf(
-            "                 %llu channel%s, and %llu wait%s of one channel for another "
-            "(routes, multicast,\n                 combining) that form%s no cycle: no deadlock\n",
-            (unsigned long long)checked->channels, plural_s(checked->channels),
-            (unsigned long long)checked->waits, plural_s(checked->waits),
-            checked->waits == 1 ? "s" : "");
+        fprintf(out,
+                " %llu channel%s, and %llu wait%s of one channel for another "
+                "(routes, multicast, combining) that form%s no cycle: no deadlock\n",
+                (unsigned long long)checked->channels, plural_s(checked->channels),
+                (unsigned long long)checked->waits, plural_s(checked->waits),
+                checked->waits == 1 ? "s" : "");
 }
 
 static void find_sizes(const struct topo_graph *graph, uint32_t *least, uint32_t *most)
@@ -156,25 +162,26 @@ static void find_sizes(const struct topo_graph *graph, uint32_t *least, uint32_t
     }
 }
 
-static void print_switches(const struct topo_graph *graph)
+static void print_switches(FILE *out, const struct topo_graph *graph)
 {
     uint32_t least, most;
 
     find_sizes(graph, &least, &most);
-    printf("  switches       %u in %u level%s, ", graph->switches, graph->levels,
-           plural_s(graph->levels));
+    fprintf(out, "  switches       %u in %u level%s, ", graph->switches, graph->levels,
+            plural_s(graph->levels));
     if (least == most)
-        printf("%u port%s each", most, plural_s(most));
+        fprintf(out, "%u port%s each", most, plural_s(most));
     else
-        printf("%u to %u ports", least, most);
-    puts(graph->sw[0].ports ? ", including unused ones" : "");
+        fprintf(out, "%u to %u ports", least, most);
+    fputs(graph->sw[0].ports ? ", including unused ones\n" : "\n", out);
 }
 
 /*
  * Print the memory. In the emulator, all switches of a network have the same number of ports, and
  * those of a network from a file may have no place for unused ports.
  */
-static void print_memory(const struct topo_graph *graph, const struct fabric_bytes *bytes)
+static void print_memory(FILE *out, const struct topo_graph *graph,
+                         const struct fabric_bytes *bytes)
 {
     uint32_t least, most;
     char size[72] = "";
@@ -183,11 +190,12 @@ static void print_memory(const struct topo_graph *graph, const struct fabric_byt
     if (least < graph->ports || most > graph->ports)
         snprintf(size, sizeof size, " (each is emulated with %u ports%s)", graph->ports,
                  most > graph->ports ? ", enough for the used ones" : "");
-    printf("  memory         %s per switch%s, %s per idle node,\n                 "
-           "%s more if attached, %s in all\n",
-           amount_of_bytes(bytes->per_switch).text, size,
-           amount_of_bytes(bytes->per_idle_node).text,
-           amount_of_bytes(bytes->per_attached_node).text, amount_of_bytes(bytes->total).text);
+    fprintf(out,
+            "  memory         %s per switch%s, %s per idle node, "
+            "%s more if attached, %s in all\n",
+            amount_of_bytes(bytes->per_switch).text, size,
+            amount_of_bytes(bytes->per_idle_node).text,
+            amount_of_bytes(bytes->per_attached_node).text, amount_of_bytes(bytes->total).text);
 }
 
 static void print_text(const struct fabric_config *config, const struct figures *figures,
@@ -195,33 +203,38 @@ static void print_text(const struct fabric_config *config, const struct figures 
 {
     const struct topo_graph *graph = config->graph;
     char rates[512];
+    struct fold fold;
+    FILE *out = fold_begin(&fold, stdout, INDENT, FOLD_COLUMNS);
 
-    printf("%s\n", graph->spec);
-    printf("  nodes          %s\n", amount_count(graph->nodes).text);
-    print_switches(graph);
-    printf("  links          %s to nodes, %s between switches\n",
-           amount_count(figures->node_cables).text, amount_count(figures->switch_cables).text);
+    fprintf(out, "%s\n", graph->spec);
+    fprintf(out, "  nodes          %s\n", amount_count(graph->nodes).text);
+    print_switches(out, graph);
+    fprintf(out, "  links          %s to nodes, %s between switches\n",
+            amount_count(figures->node_cables).text, amount_count(figures->switch_cables).text);
     if (options_print_rates(config, rates, sizeof rates))
-        printf("  rates          %s\n", rates);
-    print_parts(graph, figures);
+        fprintf(out, "  rates          %s\n", rates);
+    print_parts(out, graph, figures);
     if (graph->label)
-        printf("  direction up   %s\n", topo_up_text(graph->up));
-    printf("  longest route  %u switch%s\n", figures->longest, plural_es(figures->longest));
-    printf("  zero load      %s ns over 1 switch",
-           amount_of_real((double)figures->least_ps / 1000, 1).text);
+        fprintf(out, "  direction up   %s\n", topo_up_text(graph->up));
+    fprintf(out, "  longest route  %u switch%s\n", figures->longest, plural_es(figures->longest));
+    fprintf(out, "  zero load      %s ns over 1 switch",
+            amount_of_real((double)figures->least_ps / 1000, 1).text);
     if (figures->longest > 1)
-        printf(", %s ns over %u", amount_of_real((double)figures->most_ps / 1000, 1).text,
-               figures->longest);
-    printf("\n                 (profile %s, %d bytes)\n", config->profile.name, SEGMENT_BYTES);
-    print_memory(graph, &figures->bytes);
+        fprintf(out, ", %s ns over %u", amount_of_real((double)figures->most_ps / 1000, 1).text,
+                figures->longest);
+    fprintf(out, " (profile %s, %d bytes)\n", config->profile.name, SEGMENT_BYTES);
+    print_memory(out, graph, &figures->bytes);
     if (figures->workers)
-        printf("  workers        %u: the route to a random node has on average %.2f cables between "
-               "switches,\n                 %.2f of them to a switch of another worker\n",
-               figures->workers, figures->cables, figures->others);
+        fprintf(
+            out,
+            "  workers        %u: the route to a random node has on average %.2f cables between "
+            "switches, %.2f of them to a switch of another worker\n",
+            figures->workers, figures->cables, figures->others);
     if (checked)
-        print_checked(checked);
+        print_checked(out, checked);
+    fold_end(&fold);
     struct json_object *origin = origin_json(config);
-    origin_print(stdout, origin, "  origin         ", "                 ");
+    origin_print(stdout, origin, "  origin         ", INDENT, FOLD_COLUMNS);
     json_object_put(origin);
 }
 

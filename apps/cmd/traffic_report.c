@@ -10,10 +10,13 @@
 #include <string.h>
 
 #include "apps/base/amount.h"
+#include "apps/base/fold.h"
 #include "apps/fabric/origin.h"
 #include "apps/daemon/report.h"
 #include "apps/traffic/workload/relay.h"
 #include "apps/control/conn.h"
+
+#define INDENT "               " /* where the text begins after the title of a line */
 
 static double ns(uint64_t ps)
 {
@@ -336,7 +339,7 @@ static void latency_text(FILE *out, const char *what, const struct traffic_laten
     if (latency->mean_ci95_ps >= 0)
         snprintf(ci, sizeof ci, " (+- %.24s)",
                  amount_of_real(latency->mean_ci95_ps / 1000, 1).text);
-    fprintf(out, "  %-12s %s ns%s mean, %s least, %s median, %s 99 %%, %s most\n", what,
+    fprintf(out, "  %-12s %s ns%s mean, %s least, %s median,\n" INDENT "%s 99 %%, %s most\n", what,
             ns_text(latency->mean_ps).text, ci, ns_text(latency->least_ps).text,
             ns_text(latency->median_ps).text, ns_text(latency->p99_ps).text,
             ns_text(latency->most_ps).text);
@@ -398,13 +401,17 @@ static void series_text(FILE *out, const struct traffic_series *series)
             amount_of_real((double)series->bytes[i] / ((double)series->window_ps / 1e6), 1).text);
 }
 
-static void title_text(FILE *out, const struct traffic_config *config, const char *pattern)
+static void title_text(FILE *out, const char *before, const struct traffic_config *config,
+                       const char *pattern)
 {
     const struct topo_graph *graph = config->fabric.graph;
+    struct fold fold;
 
-    fprintf(out, "%s on %s: %u nodes, %u switch%s, profile %s, seed %llu\n", pattern, graph->spec,
-            graph->nodes, graph->switches, plural_es(graph->switches), config->fabric.profile.name,
-            (unsigned long long)config->fabric.seed);
+    fprintf(fold_begin(&fold, out, before, FOLD_COLUMNS),
+            "%s%s on %s: %u nodes, %u switch%s, profile %s, seed %llu\n", before, pattern,
+            graph->spec, graph->nodes, graph->switches, plural_es(graph->switches),
+            config->fabric.profile.name, (unsigned long long)config->fabric.seed);
+    fold_end(&fold);
 }
 
 /* Print the parameters of a pattern, but not those of multicasts, which open_text() prints. */
@@ -450,8 +457,11 @@ static void goal_text(FILE *out, const struct traffic_result *result,
 void traffic_report_text(FILE *out, const struct traffic_result *result,
                          const struct traffic_config *config, const struct traffic_title *title)
 {
-    title_text(out, config, title->pattern);
-    origin_print(out, title->origin, "  origin       ", "               ");
+    struct fold fold;
+
+    title_text(out, "", config, title->pattern);
+    origin_print(out, title->origin, "  origin       ", INDENT, FOLD_COLUMNS);
+    out = fold_begin(&fold, out, INDENT, FOLD_COLUMNS);
     parameters_text(out, "  ", config);
     if (config->goal) {
         goal_text(out, result, title);
@@ -492,15 +502,18 @@ void traffic_report_text(FILE *out, const struct traffic_result *result,
                 duration_of_ns(ns(result->faults.recovery_ps)).text);
     fprintf(out, "  digest       %016llx\n", (unsigned long long)result->digest);
     series_text(out, &result->series);
+    fold_end(&fold);
 }
 
 void traffic_report_head(FILE *out, const struct traffic_config *config,
                          const struct traffic_title *title)
 {
-    origin_print(out, title->origin, "# ", "# ");
-    fputs("# ", out);
-    title_text(out, config, title->pattern);
-    parameters_text(out, "# ", config);
+    struct fold fold;
+
+    origin_print(out, title->origin, "# ", "# ", FOLD_COLUMNS);
+    title_text(out, "# ", config, title->pattern);
+    parameters_text(fold_begin(&fold, out, "# ", FOLD_COLUMNS), "# ", config);
+    fold_end(&fold);
     fprintf(out, "%7s %8s %8s %10s %10s %10s %10s\n", "load", "offered", "accepted", "mean/ns",
             "median/ns", "p99/ns", "max/ns");
 }

@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "apps/base/fold.h"
 #include "apps/timeline/timeline.h"
 #include "apps/cmd/host.h"
 #include "apps/cmd/plan.h"
@@ -115,12 +116,16 @@ static void print_started(const struct up *up, const char *socket_path)
 {
     const char *name = up->config->name;
     char page[WEB_ADDRESS_BYTES];
+    struct fold fold;
+    FILE *out = fold_begin(&fold, stdout, "  ", FOLD_COLUMNS);
 
-    printf("fabric %s: %s, %u nodes, profile %s", name, up->config->graph->spec,
-           up->config->graph->nodes, up->config->profile.name);
+    fprintf(out, "fabric %s: %s, %u nodes, profile %s", name, up->config->graph->spec,
+            up->config->graph->nodes, up->config->profile.name);
     for (unsigned i = 0; i < up->config->set_count; i++)
-        printf("%s%s", i ? ", " : " with ", up->config->sets[i]);
-    printf(", clock %s\nsocket %s\n", emu_clock_name(up->config->clock), socket_path);
+        fprintf(out, "%s%s", i ? ", " : " with ", up->config->sets[i]);
+    fprintf(out, ", clock %s\n", emu_clock_name(up->config->clock));
+    fold_end(&fold);
+    printf("socket %s\n", socket_path);
     if (up->plan->web.port) {
         web_address(&up->plan->web, page);
         printf("page %s\n", page);

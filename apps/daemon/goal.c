@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "apps/base/fold.h"
 #include "apps/base/message.h"
 #include "apps/daemon/client.h"
 #include "apps/fabric/origin.h"
@@ -89,7 +90,7 @@ static void groups_write(FILE *out, struct daemon_goal *goal)
 void daemon_goal_write(const struct daemon *daemon, FILE *out, struct json_object *origin,
                        const struct calls_part *part, size_t parts)
 {
-    origin_print(out, origin, "// ", "// ");
+    origin_print(out, origin, "// ", "// ", FOLD_NEVER);
     json_object_put(origin);
     fprintf(out, "num_ranks %lld\n", (long long)part[parts - 1].rank + 1);
     if (daemon->goal)

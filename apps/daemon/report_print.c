@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "apps/base/amount.h"
+#include "apps/base/fold.h"
 #include "apps/base/message.h"
 #include "apps/base/output.h"
 #include "apps/control/conn.h"
@@ -62,38 +63,24 @@ static struct duration lasted(struct json_object *object, const char *name_ns)
     return duration_of_ns(real(object, name_ns));
 }
 
-#define COLUMNS 80
-
-/* Print @word, on a new line if it does not fit on this line. @column: where this line ends. */
-static void print_wrapped(FILE *out, int *column, const char *word)
-{
-    if (*column + (int)strlen(word) > COLUMNS) {
-        *column = fprintf(out, "\n%20s", "") - 1;
-        word += strspn(word, " ");
-    }
-    *column += fprintf(out, "%s", word);
-}
+#define INDENT "               " /* where the text begins after the title of a line */
 
 static void print_collective(FILE *out, const char *name, struct json_object *one)
 {
     struct json_object *why = member(one, "why");
     const char *before = "  (";
-    char word[96];
-    int column = fprintf(out, "    %-14s%9s %11s %10s", name, counted(one, "in_switch").text,
-                         counted(one, "in_adapter").text, counted(one, "elsewhere").text);
 
-    if (number(one, "in_switch") || number(one, "in_adapter")) {
-        snprintf(word, sizeof word, "  by %s", text(one, "mechanism"));
-        print_wrapped(out, &column, word);
-    }
+    fprintf(out, "    %-14s%9s %11s %10s", name, counted(one, "in_switch").text,
+            counted(one, "in_adapter").text, counted(one, "elsewhere").text);
+    if (number(one, "in_switch") || number(one, "in_adapter"))
+        fprintf(out, "  by %s", text(one, "mechanism"));
     if (json_object_is_type(why, json_type_object)) {
         size_t left = (size_t)json_object_object_length(why);
 
         json_object_object_foreach(why, reason, count)
         {
-            snprintf(word, sizeof word, "%s%.40s %s%s", before, reason,
-                     amount_count((uint64_t)json_object_get_int64(count)).text, --left ? "," : ")");
-            print_wrapped(out, &column, word);
+            fprintf(out, "%s%s %s%s", before, reason,
+                    amount_count((uint64_t)json_object_get_int64(count)).text, --left ? "," : ")");
             before = " ";
         }
     }
@@ -501,9 +488,11 @@ static void print_counted_as(FILE *out, struct json_object *collectives)
 void report_print(FILE *out, struct json_object *report)
 {
     struct json_object *hosts = member(report, "hosts");
+    struct fold fold;
 
     fputs("fabemu: report\n", out);
-    origin_print(out, member(report, "origin"), "  origin       ", "               ");
+    origin_print(out, member(report, "origin"), "  origin       ", INDENT, FOLD_COLUMNS);
+    out = fold_begin(&fold, out, INDENT, FOLD_COLUMNS);
     if (member(report, "exit_status"))
         fprintf(out, "  command      exit status %lld after %s\n", number(report, "exit_status"),
                 duration_of_ns(real(report, "wall_s") * 1e9).text);
@@ -542,6 +531,7 @@ void report_print(FILE *out, struct json_object *report)
         print_host(out, emu_json_at(hosts, i));
     print_deaths(out, report);
     print_check(out, member(report, "check"));
+    fold_end(&fold);
 }
 
 int report_write(int fd, const char *path, struct json_object *report)

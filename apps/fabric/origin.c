@@ -13,6 +13,7 @@
 #include <sys/utsname.h>
 #include <time.h>
 
+#include "apps/base/fold.h"
 #include "apps/fabric/fabric.h"
 
 #define HIDDEN "***"
@@ -272,28 +273,52 @@ char *origin_command(struct json_object *origin)
     return NULL;
 }
 
-void origin_print(FILE *out, struct json_object *origin, const char *first, const char *next)
+/* Print the quoted command line after @next. */
+static void print_command(FILE *out, struct json_object *origin, const char *next, int columns)
 {
-    struct json_object *settings = json_object_object_get(origin, "settings");
-    struct json_object *seed = json_object_object_get(origin, "seed");
-    char *command = origin ? origin_command(origin) : NULL;
+    char *command = origin_command(origin), *line = NULL;
+
+    if (command && asprintf(&line, "%s%s", next, command) > 0)
+        fold_print_command(out, line, next, columns);
+    free(line);
+    free(command);
+}
+
+static void print_settings(FILE *out, struct json_object *settings, const char *next, int columns)
+{
     const char *before = "settings ";
+    struct fold fold;
+    FILE *line;
+
+    if (!json_object_is_type(settings, json_type_object) || !json_object_object_length(settings))
+        return;
+    line = fold_begin(&fold, out, next, columns);
+    fputs(next, line);
+    json_object_object_foreach(settings, field, value)
+    {
+        fprintf(line, "%s%s=%s", before, field, json_object_get_string(value));
+        before = ", ";
+    }
+    fputc('\n', line);
+    fold_end(&fold);
+}
+
+void origin_print(FILE *out, struct json_object *origin, const char *first, const char *next,
+                  int columns)
+{
+    struct json_object *seed = json_object_object_get(origin, "seed");
+    struct fold fold;
+    FILE *line;
 
     if (!origin)
         return;
-    fprintf(out, "%sfabemu %s, host %s, %s", first, text_of(origin, "version"),
+    line = fold_begin(&fold, out, next, columns);
+    fprintf(line, "%sfabemu %s, host %s, %s", first, text_of(origin, "version"),
             text_of(origin, "host"), text_of(origin, "date"));
     if (seed)
-        fprintf(out, ", seed %s", json_object_get_string(seed));
-    fprintf(out, "\n%s%s\n", next, command ? command : "");
-    free(command);
-    if (!json_object_is_type(settings, json_type_object) || !json_object_object_length(settings))
-        return;
-    fputs(next, out);
-    json_object_object_foreach(settings, field, value)
-    {
-        fprintf(out, "%s%s=%s", before, field, json_object_get_string(value));
-        before = ", ";
-    }
-    fputc('\n', out);
+        fprintf(line, ", seed %s", json_object_get_string(seed));
+    fputc('\n', line);
+    fold_end(&fold);
+    print_command(out, origin, next, columns);
+    print_settings(out, json_object_object_get(origin, "settings"), next, columns);
 }

@@ -33,9 +33,11 @@ struct json_object *origin_words(char *const *words);
 char *origin_command(struct json_object *origin);
 
 /**
- * origin_print - print @origin as two or three lines of text. @first is put before the first line,
- * and @next before each further one. Prints nothing if @origin is NULL.
+ * origin_print - print @origin as text of two or three lines. Lines of more than @columns columns
+ * are broken (apps/base/fold.h). @first is put before the first line, and @next before each further
+ * one. Prints nothing if @origin is NULL.
  */
-void origin_print(FILE *out, struct json_object *origin, const char *first, const char *next);
+void origin_print(FILE *out, struct json_object *origin, const char *first, const char *next,
+                  int columns);
 
 #endif

@@ -21,6 +21,7 @@ import paper_qsnet
 import published
 import tables
 from nearest import question
+from lines import folded, say
 from measure import Measurement, Stop
 from model import Effort, Results
 from store import Fabemu, Store
@@ -39,10 +40,6 @@ ROWS = tuple(row for subject in SUBJECTS for row in subject.ROWS)
 
 class Interrupted(Exception):
     """A signal has arrived."""
-
-
-def say(line):
-    sys.stderr.write(f"fabemu: {line}\n")
 
 
 # --- the command line ----------------------------------------------------------------------
@@ -120,9 +117,9 @@ def choose(only):
 
 def print_list(figures, rows):
     for figure in figures:
-        print(f"{figure.number:<4} {figure.title}")
+        print(folded(f"{figure.number:<4} {figure.title}", " " * 5))
     for row in rows:
-        print(f"{row.id:<4} {row.what}" + (f": {row.rule}" if row.rule else ""))
+        print(folded(f"{row.id:<4} {row.what}" + (f": {row.rule}" if row.rule else ""), " " * 5))
 
 
 # --- the run -----------------------------------------------------------------------------------
@@ -159,7 +156,7 @@ def run(options, figures, rows):
         if figures:
             names = ", ".join(str(figure.number) for figure in figures)
             what = "data" if options.no_plots else "data and plots"
-            print(f"the {what} of {names} are in the folder {options.out}")
+            print(folded(f"the {what} of {names} are in the folder {options.out}", ""))
     return 0 if tables.good(verdicts) and not results.failed else EXIT_FAILURE
 
 

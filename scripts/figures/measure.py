@@ -2,9 +2,9 @@
 """measure.py - runs all points that the chosen figures and rows need, the longest first. A *point*
 is one run of `fabemu traffic`."""
 import os
-import sys
 
 from children import Children, command_line
+from lines import say
 from model import Failed, Pending
 from progress import Progress
 
@@ -60,8 +60,8 @@ class Measurement:
             self.children.end()
             self.progress.clear()
         if len(self.results.failed) > FAILURES_SHOWN:
-            print(f"fabemu: {len(self.results.failed)} measurements failed; the first "
-                  f"{FAILURES_SHOWN} are shown", file=sys.stderr)
+            say(f"{len(self.results.failed)} measurements failed; the first {FAILURES_SHOWN} are "
+                "shown")
 
     def _plan(self):
         """Queue the requested points that do not run yet. Load results of earlier runs."""
@@ -95,4 +95,4 @@ class Measurement:
             return
         self.progress.clear()
         command = command_line(os.path.relpath(self.fabemu.path), point)
-        print(f"fabemu: a measurement failed: {command}: {why}", file=sys.stderr)
+        say(f"a measurement failed: {command}: {why}")

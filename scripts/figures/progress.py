@@ -4,6 +4,8 @@ figure that has been measured, and a line after each 10 s without one."""
 import sys
 import time
 
+from lines import say
+
 WIDTH = 24
 EVERY_S = 0.2
 SILENT_S = 10  # longest time without a line, if there is no terminal
@@ -28,8 +30,7 @@ class Progress:
             if not self.shown and figure.number not in self.figures:
                 self.figures.add(figure.number)
                 self.last = time.monotonic()
-                print(f"fabemu: figure {figure.number} is measured ({len(self.figures)} of {of})",
-                      file=sys.stderr, flush=True)
+                say(f"figure {figure.number} is measured ({len(self.figures)} of {of})")
 
     def point_done(self, point, seconds):
         self.done += 1
@@ -59,7 +60,7 @@ class Progress:
         bar = "#" * int(WIDTH * part)
         left = "" if left_s is None else f", {duration(left_s)} left"
         if not self.shown:
-            print(f"fabemu: {what}{left}", file=sys.stderr, flush=True)
+            say(f"{what}{left}")
             return
         sys.stderr.write(f"\r\033[K[{bar:.<{WIDTH}}] {what}{left}")
         sys.stderr.flush()

@@ -7,10 +7,10 @@ import json
 import math
 import os
 import shlex
-import textwrap
 
 import curves
 import published
+from lines import folded, folded_command
 from model import Failed, Pending, dig, number
 
 HOLDS, DIFFERS, SHOWN = "holds", "differs", "shown"
@@ -69,13 +69,14 @@ def origin_lines(origin):
 def text(verdicts, origin):
     """The table for a terminal of 80 columns, without the criteria. Below the numbers of each row,
     a sentence describes the measurement."""
-    lines = [f"# {line}" for line in origin_lines(origin)]
+    lines = [folded(f"# {origin_lines(origin)[0]}", "# "),
+             folded_command(origin.get("command", ()), "# ")]
     table = [(line[0], *line[2:-2], line[-1]) for line in (HEAD, *map(columns, verdicts))]
     widths = [max(len(line[i]) for line in table) for i in range(len(table[0]))]
     for words, what in zip(table, ("", *(v["what"] for v in verdicts))):
         padded = (f"{word:<{width}}" for word, width in zip(words, widths))
         lines.append("  ".join(padded).rstrip())
-        lines += textwrap.wrap(what, 80, initial_indent="     ", subsequent_indent="     ")
+        lines += [folded(f"     {what}", "     ")] if what else []
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -79,6 +79,11 @@ def until(condition, seconds=PATIENCE_S):
         time.sleep(0.02)
 
 
+def flat(text):
+    """@text on one line, because long lines are broken between words (apps/base/fold.h)."""
+    return " ".join(text.split())
+
+
 def build_bugs(folder):
     """Compile classic bugs of MPI programs, tests/mpi/bugs.c, into the folder; returns the
     program."""

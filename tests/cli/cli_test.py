@@ -19,7 +19,7 @@ import struct
 import subprocess
 import sys
 
-from cli_helpers import ALONE, FabemuCase, alive, main, until
+from cli_helpers import ALONE, FabemuCase, alive, flat, main, until
 from helpers.fabric import FakeFabric
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "scripts" / "figures"))
@@ -121,6 +121,16 @@ class CliTest(FabemuCase):
         ):
             with self.subTest(args=args):
                 self.one_line(self.fabemu(*args), 2, *words)
+
+    def test_help_of_mpi_check__explains_each_option(self):
+        program = os.path.join(os.path.dirname(self.command), "tests", "mpi_check")
+        text = subprocess.run([program, "--help"], text=True, capture_output=True, timeout=60,
+                              check=True).stdout
+        usage, options = text.split("\n\n")
+        named = re.findall(r"\[(--[a-z]+)", usage)
+        self.assertIn("--quick", named)
+        self.assertEqual(re.findall(r"^  (--[a-z]+) .* \S+$", options, re.M), [*named, "--help"])
+        self.assertLessEqual(max(map(len, text.split("\n"))), 80)
 
     def test_usage_errors_of_mpi_check__are_one_line_of_rank_0(self):
         program = os.path.join(os.path.dirname(self.command), "tests", "mpi_check")
@@ -357,14 +367,14 @@ class CliTest(FabemuCase):
         done = self.fabemu("run", "--topo", "kary:2,1", "--set", "transport=acknowledged",
                            "--set", "combine_order=port", "--report", path, "--", "true")
         said = "profile oq2004 with transport=acknowledged, combine_order=port,"
-        self.assertIn("kary:2,1: 2 nodes, 1 switch, " + said, done.stderr)
+        self.assertIn("kary:2,1: 2 nodes, 1 switch, " + said, flat(done.stderr))
         with open(path) as f:
             self.assertEqual(json.load(f)["profile_set"],
                              ["transport=acknowledged", "combine_order=port"])
         up = self.fabemu("up", "--set", "transport=acknowledged", "--set", "combine_order=port",
                          "--threads", "1", "s")
-        self.assertIn(said, up.stdout)
-        status = self.fabemu("status").stdout
+        self.assertIn(said, flat(up.stdout))
+        status = flat(self.fabemu("status").stdout)
         self.assertIn(said, status)
         self.assertIn(", 1 thread, ", status)
 
@@ -397,7 +407,8 @@ class CliTest(FabemuCase):
         text = self.fabemu("topo", "qsnet:2").stdout
         self.assertIn("(0 top switches), 1 router\n", text)
         self.assertIn("longest route  1 switch\n", text)
-        self.assertIn("ns over 1 switch\n", text)  # and not again for the longest route
+        # the route over 1 switch is not printed again as the longest one
+        self.assertIn("ns over 1 switch (profile", flat(text))
 
     def test_quantities__have_units(self):
         """A number with a unit equals the number in the default unit."""
@@ -545,7 +556,7 @@ class CliTest(FabemuCase):
             with self.subTest(args=args):
                 done = self.fabemu("run", *args, "--report", path, "--", "true")
                 self.assertEqual(done.returncode, 0, done.stderr)
-                self.assertIn(said, done.stderr)
+                self.assertIn(said, flat(done.stderr))
                 with open(path) as f:
                     got = json.load(f)
                 self.assertEqual((got["profile"], got["profile_from"]), (profile, why))
@@ -650,13 +661,13 @@ class CliTest(FabemuCase):
         line = ("fi_info -p fabemu -c FI_HMEM; PMIX_RANK=3 fi_info -p fabemu -c FI_HMEM; "
                 "fi_info -p fabemu -t FI_EP_SOCK_STREAM; exit 0")
         done = self.fabemu("run", "--report", report, "--", "sh", "-c", line)
-        self.assertRegex(done.stderr, r"refused +fi_getinfo\(\) of pid \d+ \(fi_info\) and 1 more "
-                         r"process: .* capability .*FI_HMEM")
+        self.assertRegex(flat(done.stderr), r"refused fi_getinfo\(\) of pid \d+ \(fi_info\) and 1 "
+                         r"more process: .* capability .*FI_HMEM")
         with open(report) as file:
             refusals = json.load(file)["refusals"]
         self.assertEqual([(one["processes"], one["rank"]) for one in refusals],
                          [(2, None), (1, None)])
-        self.assertEqual(done.stderr.count("the provider does not support"), 2)
+        self.assertEqual(flat(done.stderr).count("the provider does not support"), 2)
 
     def test_two_runs_at_once__are_separate(self):
         runs = [self.start("run", "--", "sh", "-c", "echo $FABEMU_SOCKET") for _ in range(2)]
@@ -685,7 +696,8 @@ class CliTest(FabemuCase):
             self.one_line(done, 1, "'same' is running already",
                           f"pid {self.status('same')['supervisor']}", "fabemu down same")
         self.assertEqual(self.status("same")["name"], "same")
-        self.assertIn(f"(pid {self.status('same')['supervisor']})", self.fabemu("status").stdout)
+        self.assertIn(f"(pid {self.status('same')['supervisor']})",
+                      flat(self.fabemu("status").stdout))
 
     def test_twins_started_together__one_wins(self):
         twins = [self.start("up", "--foreground", "twin") for _ in range(4)]
@@ -777,10 +789,9 @@ class CliTest(FabemuCase):
         for command in ("ls", "status"):
             done = self.fabemu(command)
             self.one_line(done, 0, "2 sockets are left over", "rm " + " ".join(left))
-            mine = [line for line in done.stdout.splitlines() if line[:3] in ("a: ", "b: ")]
-            self.assertEqual([line[:3] for line in mine], ["a: ", "b: "])
-            self.assertNotIn("\n  ", done.stdout)
-            self.assertIn("1 of 4 nodes attached", mine[0])
+            self.assertEqual(re.findall(r"^([ab]): ", done.stdout, re.M), ["a", "b"])
+            self.assertNotIn("node 0: pid", done.stdout)
+            self.assertEqual(flat(done.stdout).count("1 of 4 nodes attached"), 2)
         self.assertIn("\n  node 0: pid ", self.fabemu("status", "a").stdout)
         for path in left:
             os.unlink(path)
@@ -929,6 +940,23 @@ class CliTest(FabemuCase):
                              (("--report",), ("--report needs a value",))):
             done = self.scripts_run(*words, build="#!/bin/sh\necho built >&2\n")
             self.refused_at_once(done, *wrong)
+
+    def test_scripts_run__with_a_wrong_value_ends_before_it_builds(self):
+        for words, status, wrong in ((("--topo", "kary:4"), 2, "kary:4"),
+                                     (("--nodes", "8"), 2, "--nodes"),  # it gives --topo, too
+                                     (("--clock", "vritual"), 2, "raw, real or virtual"),
+                                     (("--faults", "flpa"), 2, "did you mean 'flap'?"),
+                                     (("--report", "/no/such/folder/f"), 1, "/no/such/folder/f")):
+            with self.subTest(words=words):
+                done = self.scripts_run(*words, build="#!/bin/sh\necho built >&2\n")
+                error, hint = done.stderr.splitlines()
+                self.assertEqual((done.returncode, done.stdout), (status, ""))
+                self.assertIn(wrong, error)
+                self.assertIn("scripts/build", hint)
+                self.assertEqual(os.listdir(os.path.join(self.dir, "here")), [])
+        done = self.scripts_run("--report", "new.json", build="#!/bin/sh\necho built >&2\nexit 5\n")
+        self.assertEqual((done.returncode, done.stderr), (5, "built\n"))
+        self.assertEqual(os.listdir(os.path.join(self.dir, "here")), [])
 
     def test_scripts_run__writes_the_report_to_a_file_of_the_caller(self):
         done = self.scripts_run("--report", "report.json")

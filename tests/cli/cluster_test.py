@@ -7,7 +7,7 @@
 import os
 import re
 
-from cli_helpers import FabemuCase, main
+from cli_helpers import FabemuCase, flat, main
 
 DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "hosts.md")
 TWO = "fabric 7\nkey none\nhost alpha\nport eth0\nhost beta\nport eth0\n"
@@ -66,7 +66,7 @@ class ClusterTest(FabemuCase):
                                "switches 8-9\n", "--topo", "kary:4,2"))
 
     def test_key__must_be_private(self):
-        self.assertIn("with a key", self.good(self.key(0o600), "--topo", "kary:4,2"))
+        self.assertIn("with a key", flat(self.good(self.key(0o600), "--topo", "kary:4,2")))
         self.assertIn("other users may read the key",
                       self.bad(self.key(0o644), "--topo", "kary:4,2"))
         self.assertIn("no key: it must be 32 bytes",

@@ -10,6 +10,7 @@ import csv
 import glob
 import json
 import os
+import re
 import signal
 import stat
 import sys
@@ -65,7 +66,7 @@ class FiguresTest(FabemuCase):
     def test_list__names_every_figure_and_row(self):
         done = self.fabemu("figures", "--list")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        names = {line.split()[0] for line in done.stdout.splitlines()}
+        names = set(re.findall(r"^(\S+)", done.stdout, re.M))
         self.assertEqual(names, {str(n) for n in range(5, 19)} | {f"A{n}" for n in range(1, 12)} |
                          {f"q{n}" for n in range(1, 13)} | {f"Q{n}" for n in range(1, 11)} |
                          {"m1", "r1", "r2", "R1", "R2", "N1", "N2", "N3"} |
@@ -74,7 +75,7 @@ class FiguresTest(FabemuCase):
 
     def test_list__with_only_names_the_selected_ones(self):
         done = self.fabemu("figures", "--list", "--only", "fig16,q3")
-        names = {line.split()[0] for line in done.stdout.splitlines()}
+        names = set(re.findall(r"^(\S+)", done.stdout, re.M))
         self.assertEqual(names, {"16", "q3", "A8", "A9", "Q3"})
 
     def test_help__names_the_options(self):

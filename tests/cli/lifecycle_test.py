@@ -172,6 +172,16 @@ class LifeTest(FabemuCase):
                 self.assertEqual("select another network?" in run.stderr, hint, run.stderr)
             os.unlink(os.path.join(self.dir, "rank.0"))
 
+    def test_hint_at_another_network__is_not_for_a_command_that_failed_at_once(self):
+        for words, failed in ((("false",), True), (("cat", "/no/such/file"), True),
+                              (("sh", "-c", "kill -9 $$"), True), (("true",), False),
+                              (("mpirun", "-np", "2", "/no/such/file"), True)):
+            with self.subTest(words=words):
+                run = self.fabemu("run", "--report", "/dev/full", "--", *words)
+                self.assertRegex(run.stderr.splitlines()[-1], "^fabemu: the command failed before "
+                                 "one of its processes attached" if failed else
+                                 "^fabemu: no process attached .* select another network[?]$")
+
     def test_no_hint_at_another_network__for_a_library_of_another_version(self):
         older = ('import os, socket\ns = socket.socket(socket.AF_UNIX)\n'
                  's.connect(os.environ["FABEMU_SOCKET"])\n'

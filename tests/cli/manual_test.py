@@ -105,11 +105,14 @@ class ManualTest(HelpCase):
             text = self.help_of(*command)
             docs = re.findall(r"docs/([a-z]\S*\.md)", text)
             pages = re.findall(r"\b(fabemu[\w-]*)\((\d)\)", text.replace("COMMAND", "run"))
+            files = re.findall(r"man -l build/(\S+)", text)
             for path in (*(os.path.join(TOP, "docs", name) for name in docs),
-                         *(self.page(*page) for page in pages)):
+                         *(self.page(*page) for page in pages),
+                         *(os.path.join(self.build, name) for name in files)):
                 self.assertTrue(os.path.exists(path), (command, path))
-            named |= {*docs, *pages}
-        self.assertLessEqual({"capture.md", ("fabemu", "1"), ("fabemu-run", "1")}, named)
+            named |= {*docs, *pages, *files}
+        self.assertLessEqual({"capture.md", ("fabemu", "1"), ("fabemu-run", "1"),
+                              "docs/man1/fabemu-run.1"}, named)
 
     @unittest.skipUnless(shutil.which("groff"), "needs groff")
     def test_pages__are_accepted_by_man(self):

@@ -11,7 +11,7 @@ import platform
 import re
 import subprocess
 
-from cli_helpers import FabemuCase, main, until
+from cli_helpers import FabemuCase, flat, main, until
 from helpers.telemetry import parse_metrics
 
 FIELDS = {"version", "command", "settings", "seed", "host", "date"}
@@ -48,11 +48,17 @@ class OriginTest(FabemuCase):
         """Check that lines after @prefix name the host, the seed and the command line @args."""
         lines = [line[len(prefix):].strip() for line in text.splitlines()
                  if line.startswith(prefix)]
-        about = next(line for line in lines if f", host {platform.node()}, " in line)
-        self.assertRegex(about, DATE)
-        if seed is not None:
-            self.assertTrue(about.endswith(f", seed {seed}"), about)
-        self.assertIn(" ".join([self.command, *args]), lines)
+        self.assertRegex(flat("\n".join(lines)), rf"fabemu \S+, host {platform.node()}, "
+                         rf"{DATE.pattern}" + ("" if seed is None else f", seed {seed} "))
+        first = next(i for i, line in enumerate(lines) if line.startswith(self.command))
+        self.assertEqual(self.copied(lines[first:]), [self.command, *args])
+
+    def copied(self, lines):
+        """The words that a shell gets from a command that begins in the first of @lines."""
+        count = 1 + next(i for i, line in enumerate(lines) if not line.endswith("\\"))
+        copy = "\n".join(lines[:count])
+        return subprocess.run(["sh", "-c", f"printf '%s\\0' {copy}"], text=True, check=True,
+                              capture_output=True).stdout.split("\0")[:-1]
 
     # --- where the origin is ------------------------------------------------------------------
 
@@ -123,6 +129,12 @@ class OriginTest(FabemuCase):
         rows = list(csv.DictReader(line for line in text.splitlines() if line[0] != "#"))
         self.assertTrue(rows and all("--seed 3" in row["command"] for row in rows))
         self.assertIn(f"`{' '.join([self.command, *args])}`\n", self.read("out/table.md"))
+
+    def test_long_command__can_be_copied(self):
+        args = ("run", "--topo", "kary:2,2", "--", "true", *("a b  c 'd' " * 9, "it's", "\\", "e"),
+                *map(str, range(1000000, 1000040)))
+        done = self.fabemu(*args)
+        self.check_text(done.stderr, "  ", *args)
 
     def test_topo__has_it_in_text_and_json(self):
         args = ("topo", "kary:2,2", *SET)

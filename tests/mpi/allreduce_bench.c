@@ -105,12 +105,13 @@ static void measure(const struct bench *b, size_t op)
 static void options(struct bench *b, int argc, char **argv)
 {
     const struct option_row rows[] = {
-        {"op", "barrier|allreduce|bcast|reduce", OPTION_CHOICE, &b->op},
-        {"bytes", "N", OPTION_INT, &b->bytes},
-        {"iterations", "N", OPTION_INT, &b->iterations},
-        {"warmup", "N", OPTION_INT, &b->warmup},
-        {"json", NULL, OPTION_FLAG, &b->json},
-        {NULL, NULL, OPTION_FLAG, NULL},
+        {"op", "barrier|allreduce|bcast|reduce", OPTION_CHOICE, &b->op,
+         "the collective (default allreduce)"},
+        {"bytes", "N", OPTION_INT, &b->bytes, "size of its data"},
+        {"iterations", "N", OPTION_INT, &b->iterations, "timed calls"},
+        {"warmup", "N", OPTION_INT, &b->warmup, "calls before those that are timed"},
+        {"json", NULL, OPTION_FLAG, &b->json, "print JSON"},
+        {0},
     };
 
     options_read(rows, argc, argv);

@@ -134,17 +134,22 @@ static void on_alarm(int sig)
 static void options(struct check *check, int argc, char **argv)
 {
     const struct option_row rows[] = {
-        {"quick", NULL, OPTION_FLAG, &check->quick},
-        {"full", NULL, OPTION_FLAG, &check->full},
-        {"strict", NULL, OPTION_FLAG, &check->strict},
-        {"threads", NULL, OPTION_FLAG, &check->threads},
-        {"only", TEST_NAMES, OPTION_CHOICE, &check->only},
-        {"skip", TEST_NAMES, OPTION_CHOICE, &check->skip},
-        {"seed", "N", OPTION_NUMBER, &check->seed},
-        {"part", "N", OPTION_INT, &check->part},
-        {"iterations", "N", OPTION_INT, &check->iterations},
-        {"timeout", "SECONDS", OPTION_INT, &check->timeout_s},
-        {NULL, NULL, OPTION_FLAG, NULL},
+        {"quick", NULL, OPTION_FLAG, &check->quick, "fewer cases"},
+        {"full", NULL, OPTION_FLAG, &check->full,
+         "all types, lengths and roots on all communicators"},
+        {"strict", NULL, OPTION_FLAG, &check->strict, "also cases that Open MPI 4.1.4 gets wrong"},
+        {"threads", NULL, OPTION_FLAG, &check->threads,
+         "use MPI_THREAD_MULTIPLE, so that threads are checked"},
+        {"only", TEST_NAMES, OPTION_CHOICE, &check->only, "run one test"},
+        {"skip", TEST_NAMES, OPTION_CHOICE, &check->skip, "leave out one test"},
+        {"seed", "N", OPTION_NUMBER, &check->seed,
+         "seed of random choices (default: the time in seconds)"},
+        {"part", "N", OPTION_INT, &check->part,
+         "run one in N of the reductions, chosen by the seed"},
+        {"iterations", "N", OPTION_INT, &check->iterations, "run only in-flight, with N rounds"},
+        {"timeout", "SECONDS", OPTION_INT, &check->timeout_s,
+         "end a run that takes longer (default 900)"},
+        {0},
     };
 
     options_read(rows, argc, argv);

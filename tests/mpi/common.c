@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COLUMNS 80
+#define COLUMNS     80
+#define HELP_COLUMN 24 /* where the text about an option begins */
 
 static const char *base_name(const char *program)
 {
@@ -40,12 +41,12 @@ static void print_usage(const struct option_row *rows, const char *program)
 {
     size_t column = (size_t)printf("usage: %s", program), indent = column;
 
-    for (; rows->name; rows++) {
-        const char *at = rows->value ? rows->value : "", *const value = at;
+    for (const struct option_row *row = rows; row->name; row++) {
+        const char *at = row->value ? row->value : "", *const value = at;
 
-        if (column > indent && column + strlen(rows->name) + strlen(value) + 6 > COLUMNS)
+        if (column > indent && column + strlen(row->name) + strlen(value) + 6 > COLUMNS)
             column = new_line(indent);
-        column += (size_t)printf(" [--%s%s", rows->name, *value ? " " : "");
+        column += (size_t)printf(" [--%s%s", row->name, *value ? " " : "");
         while (*at) { /* break a long list of words between two words */
             int length = (int)strcspn(at, "|") + 1;
 
@@ -56,7 +57,15 @@ static void print_usage(const struct option_row *rows, const char *program)
         }
         column += (size_t)printf("]");
     }
-    printf("\n");
+    printf("\n\n");
+    for (; rows->name; rows++) {
+        /* the usage above has the words of a choice */
+        const char *value = rows->kind == OPTION_CHOICE ? "..." : rows->value;
+
+        column = (size_t)printf("  --%s %s", rows->name, value ? value : "");
+        printf("%*s%s\n", HELP_COLUMN - (int)column, "", rows->help);
+    }
+    printf("  %-*s%s\n", HELP_COLUMN - 2, "--help", "print this text");
 }
 
 void options_error(const char *program, const char *format, ...)

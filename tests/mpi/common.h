@@ -24,7 +24,8 @@ struct option_row {
     const char *name;  /* NULL ends the table */
     const char *value; /* name of the value, or the words of a choice; NULL: a flag */
     enum option_kind kind;
-    void *to; /* unchanged if the option is not given */
+    void *to;         /* unchanged if the option is not given */
+    const char *help; /* what the option does, in at most 55 characters */
 };
 
 /**

@@ -216,11 +216,11 @@ int main(int argc, char **argv)
 {
     struct bench b = {.rounds = 7, .call_ms = 20};
     const struct option_row rows[] = {
-        {"rounds", "N", OPTION_INT, &b.rounds},
-        {"call-ms", "N", OPTION_INT, &b.call_ms},
-        {"only", "COLLECTIVE", OPTION_TEXT, &b.only},
-        {"alone", NULL, OPTION_FLAG, &b.alone},
-        {NULL, NULL, OPTION_FLAG, NULL},
+        {"rounds", "N", OPTION_INT, &b.rounds, "rounds of each case"},
+        {"call-ms", "N", OPTION_INT, &b.call_ms, "least time of the calls of a round, in ms"},
+        {"only", "COLLECTIVE", OPTION_TEXT, &b.only, "compare one collective"},
+        {"alone", NULL, OPTION_FLAG, &b.alone, "run without fabemu: Open MPI chooses for both"},
+        {0},
     };
 
     options_read(rows, argc, argv);

@@ -89,11 +89,13 @@ int main(int argc, char **argv)
     struct test test = {.iterations = 20, .loops = 10000};
     const char *after = "";
     int count = 0;
-    const struct option_row rows[] = {{"iterations", "N", OPTION_INT, &test.iterations},
-                                      {"loops", "N", OPTION_INT, &test.loops},
-                                      {"tests", "N", OPTION_INT, &count},
-                                      {"tail", "barrier|exit", OPTION_CHOICE, &after},
-                                      {0}};
+    const struct option_row rows[] = {
+        {"iterations", "N", OPTION_INT, &test.iterations, "all-reduces, each after computing"},
+        {"loops", "N", OPTION_INT, &test.loops, "length of each computation"},
+        {"tests", "N", OPTION_INT, &count, "MPI_Iprobe calls of rank 0 after the iterations"},
+        {"tail", "barrier|exit", OPTION_CHOICE, &after,
+         "how the program ends after the iterations"},
+        {0}};
     double began, most, sum;
 
     options_read(rows, argc, argv);

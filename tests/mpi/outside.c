@@ -190,7 +190,9 @@ static void conditions(struct test *test)
 int main(int argc, char **argv)
 {
     struct test test = {.checks = {.program = "outside"}, .fifo = "outside.fifo"};
-    const struct option_row rows[] = {{"fifo", "PATH", OPTION_TEXT, &test.fifo}, {0}};
+    const struct option_row rows[] = {{"fifo", "PATH", OPTION_TEXT, &test.fifo,
+                                       "the named pipe that the program makes"},
+                                      {0}};
     int status;
 
     options_read(rows, argc, argv);

@@ -143,10 +143,10 @@ int main(int argc, char **argv)
 {
     struct bench b = {.bytes = 1 << 20, .rounds = 21};
     const struct option_row rows[] = {
-        {"bytes", "N", OPTION_INT, &b.bytes},
-        {"rounds", "N", OPTION_INT, &b.rounds},
-        {"sleep", NULL, OPTION_FLAG, &b.sleep},
-        {NULL, NULL, OPTION_FLAG, NULL},
+        {"bytes", "N", OPTION_INT, &b.bytes, "size of the vector"},
+        {"rounds", "N", OPTION_INT, &b.rounds, "rounds for each way"},
+        {"sleep", NULL, OPTION_FLAG, &b.sleep, "sleep instead of computing"},
+        {0},
     };
 
     options_read(rows, argc, argv);

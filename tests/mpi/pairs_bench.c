@@ -107,10 +107,10 @@ static void print(const struct bench *b, double took_s, unsigned long long waite
 static void options(struct bench *b, int argc, char **argv)
 {
     const struct option_row rows[] = {
-        {"bytes", "N", OPTION_INT, &b->bytes},
-        {"windows", "N", OPTION_INT, &b->windows},
-        {"json", NULL, OPTION_FLAG, &b->json},
-        {NULL, NULL, OPTION_FLAG, NULL},
+        {"bytes", "N", OPTION_INT, &b->bytes, "size of a message"},
+        {"windows", "N", OPTION_INT, &b->windows, "windows of messages that a rank sends"},
+        {"json", NULL, OPTION_FLAG, &b->json, "print JSON"},
+        {0},
     };
 
     options_read(rows, argc, argv);

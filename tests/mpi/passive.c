@@ -658,11 +658,12 @@ int main(int argc, char **argv)
     bool with_threads = false;
     int given;
     long all[2], mine[2];
-    const struct option_row rows[] = {{"rounds", "N", OPTION_INT, &rounds},
-                                      {"seed", "N", OPTION_INT, &seed},
-                                      {"windows", "N", OPTION_INT, &remakes},
-                                      {"threads", NULL, OPTION_FLAG, &with_threads},
-                                      {NULL, NULL, OPTION_FLAG, NULL}};
+    const struct option_row rows[] = {
+        {"rounds", "N", OPTION_INT, &rounds, "rounds of random operations"},
+        {"seed", "N", OPTION_INT, &seed, "seed of random choices"},
+        {"windows", "N", OPTION_INT, &remakes, "windows that are made and freed"},
+        {"threads", NULL, OPTION_FLAG, &with_threads, "also access windows in several threads"},
+        {0}};
 
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &given);
     options_read(rows, argc, argv);

@@ -102,10 +102,10 @@ static void measure(const struct bench *b, int bytes)
 static void options(struct bench *b, int argc, char **argv)
 {
     const struct option_row rows[] = {
-        {"bytes", "N", OPTION_INT, &b->bytes},
-        {"iterations", "N", OPTION_INT, &b->iterations},
-        {"json", NULL, OPTION_FLAG, &b->json},
-        {NULL, NULL, OPTION_FLAG, NULL},
+        {"bytes", "N", OPTION_INT, &b->bytes, "size of a message"},
+        {"iterations", "N", OPTION_INT, &b->iterations, "round trips"},
+        {"json", NULL, OPTION_FLAG, &b->json, "print JSON"},
+        {0},
     };
 
     options_read(rows, argc, argv);

@@ -252,10 +252,11 @@ int main(int argc, char **argv)
 {
     static struct probe p;
     const char *path = "", *what = "collectives";
-    const struct option_row rows[] = {{"board", "FILE", OPTION_TEXT, &path},
+    const struct option_row rows[] = {{"board", "FILE", OPTION_TEXT, &path,
+                                       "file with a row for the state of each rank"},
                                       {"what", "collectives|messages|onesided|fences",
-                                       OPTION_CHOICE, &what},
-                                      {NULL, NULL, OPTION_FLAG, NULL}};
+                                       OPTION_CHOICE, &what, "the operations"},
+                                      {0}};
 
     MPI_Init(&argc, &argv);
     options_read(rows, argc, argv);

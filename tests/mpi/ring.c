@@ -96,10 +96,10 @@ int main(int argc, char **argv)
 {
     struct ring r = {.bytes = 64, .rounds = 50};
     const char *kind = "ring";
-    const struct option_row rows[] = {{"bytes", "N", OPTION_INT, &r.bytes},
-                                      {"rounds", "N", OPTION_INT, &r.rounds},
+    const struct option_row rows[] = {{"bytes", "N", OPTION_INT, &r.bytes, "size of a message"},
+                                      {"rounds", "N", OPTION_INT, &r.rounds, "rounds"},
                                       {"kind", "ring|mixed|put|short|groups|dup", OPTION_CHOICE,
-                                       &kind},
+                                       &kind, "what a round does (see the source)"},
                                       {0}};
     int ranks;
 

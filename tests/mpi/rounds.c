@@ -103,10 +103,12 @@ int main(int argc, char **argv)
 {
     int seconds = 2, least = 0, rank, ranks;
     bool survives = false;
-    const struct option_row rows[] = {{"seconds", "N", OPTION_INT, &seconds},
-                                      {"rounds", "N", OPTION_INT, &least},
-                                      {"survive", NULL, OPTION_FLAG, &survives},
-                                      {NULL, NULL, OPTION_FLAG, NULL}};
+    const struct option_row rows[] = {{"seconds", "N", OPTION_INT, &seconds,
+                                       "how long the program runs"},
+                                      {"rounds", "N", OPTION_INT, &least, "least number of rounds"},
+                                      {"survive", NULL, OPTION_FLAG, &survives,
+                                       "MPI errors are returned, and end the rank"},
+                                      {0}};
     long rounds = 0, wrong = 0, all = 0;
     double end_s;
 

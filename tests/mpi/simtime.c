@@ -237,9 +237,12 @@ static void clocks(struct test *test)
 int main(int argc, char **argv)
 {
     struct test test = {.checks = {.program = "simtime"}, .iterations = 200};
-    const struct option_row rows[] = {{"iterations", "N", OPTION_INT, &test.iterations},
-                                      {"sleep", "S", OPTION_INT, &test.sleep_s},
-                                      {"date", "D", OPTION_INT, &test.date_s},
+    const struct option_row rows[] = {{"iterations", "N", OPTION_INT, &test.iterations,
+                                       "calls that are timed"},
+                                      {"sleep", "S", OPTION_INT, &test.sleep_s,
+                                       "simulated seconds for which all ranks sleep first"},
+                                      {"date", "D", OPTION_INT, &test.date_s,
+                                       "the expected start of the clocks, in seconds since 1970"},
                                       {0}};
     int status;
 

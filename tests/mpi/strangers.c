@@ -555,7 +555,9 @@ int main(int argc, char **argv)
 {
     struct test test = {.checks = {.program = "strangers"}};
     const char *name = "";
-    const struct option_row rows[] = {{"name", "NAME", OPTION_TEXT, &name}, {0}};
+    const struct option_row rows[] = {{"name", "NAME", OPTION_TEXT, &name,
+                                       "the program (see the source)"},
+                                      {0}};
     int level, status;
 
     options_read(rows, argc, argv);

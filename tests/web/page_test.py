@@ -756,6 +756,38 @@ class ByHand(InBrowser):
         self.assertLessEqual(counters, form)
         self.check_no_complaints()
 
+    def test_events_are_in_view(self):
+        """Five lines, below the counters of a link."""
+        self.up("--topo", "kary:4,2", "--set", "link_retry=go_back_n")
+        self.browser.size(1280, 720)
+        self.browser.keys("ENTER", "l")
+        for _ in range(2):
+            self.assertEqual(self.fabemu("fault", "--name", "u", "for=1ms", "link-down",
+                                         "random").returncode, 0)
+        self.browser.until("return document.querySelectorAll('#events li').length >= 5")
+        seen, lines = self.browser.run("""
+            const at = (e) => e.getBoundingClientRect(), events = document.getElementById("events");
+            const bottom = Math.min(at(document.getElementById("log")).bottom,
+              at(document.getElementById("faults")).top);
+            return [bottom - at(events).top,
+              5 * parseFloat(getComputedStyle(events).lineHeight)];""")
+        self.assertGreaterEqual(seen, lines)
+        self.check_no_complaints()
+
+    def test_message_about_a_fault__changes_when_it_ends(self):
+        self.up("--topo", "kary:2,2", "--profile", "qsnet3")
+        self.browser.until("return document.getElementById('text').value")
+        self.browser.run("const d = document.getElementById('duration'); d.value = '';"
+                         "d.dispatchEvent(new Event('change'))")
+        says = "return document.getElementById('faultsaid').textContent === arguments[0]"
+        self.browser.until("return !document.getElementById('text').value.includes('for=') &&"
+                           " !document.getElementById('inject').disabled")
+        self.browser.click("#inject")
+        self.browser.until(says, "fault 1 is injected")
+        self.assertEqual(self.fabemu("fault", "--name", "u", "--clear", "1").returncode, 0)
+        self.browser.until(says, "fault 1 has ended")
+        self.check_no_complaints()
+
     def test_links_of_the_demos_can_fail(self):
         """As in README: click a link between switches, Inject. For a link of a node the page shows
         why it cannot fail."""

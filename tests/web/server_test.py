@@ -19,7 +19,7 @@ import time
 import unittest
 
 from web_helpers import FabemuCase, FakeFabric, PATIENCE_S, main, page_of, until
-from cli_helpers import Client
+from cli_helpers import Client, flat
 from helpers.telemetry import View, parse_metrics
 
 TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
@@ -220,7 +220,7 @@ class Answers(WebCase):
         """The kinds of fault for a target, each with an example, and the reasons why others are
         impossible."""
         page = self.up_page()
-        listed = self.fabemu("fault", "--list").stdout
+        listed = flat(self.fabemu("fault", "--list").stdout)
         found = {}
         for where in "link=0:2", "switch=0", "node=1", "random":
             reply, _ = page.ask("fault_kinds", where=where, **{"for": "100ms"})

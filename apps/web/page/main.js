@@ -628,7 +628,9 @@ class Page {
     $("text").value = this.kinds.find(({ name }) => name === this.kindChosen)?.text || "";
   }
 
-  showFaultMessage(text, ok) {
+  /* @injected: the message is about this fault, until it ends. */
+  showFaultMessage(text, ok, injected = 0) {
+    this.injected = injected;
     $("faultsaid").className = ok ? "" : "wrong";
     $("faultsaid").textContent = text;
   }
@@ -636,7 +638,7 @@ class Page {
   async inject(text) {
     const reply = await this.ask({ cmd: "fault", fault: text });
     this.showFaultMessage(reply.ok ? `fault ${reply.fault} is injected` +
-      (reply.note ? `: ${reply.note}` : "") : reply.error, reply.ok);
+      (reply.note ? `: ${reply.note}` : "") : reply.error, reply.ok, reply.fault);
     this.listFaults();
   }
 
@@ -668,6 +670,8 @@ class Page {
       row.firstChild.lastChild.textContent = `(${active[i].state})`;
       if ($("active").children[i] !== row) $("active").insertBefore(row, $("active").children[i]);
     });
+    if (faults.some(({ fault, state }) => fault === this.injected && state === "over"))
+      this.showFaultMessage(`fault ${this.injected} has ended`, true);
     const left = [...before.values()].some((row) => row.contains(document.activeElement));
     before.forEach((row) => row.remove());
     if (left) $("text").focus(); /* keep the keyboard focus near the list */

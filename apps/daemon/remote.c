@@ -399,6 +399,7 @@ static struct json_object *host_build(const struct daemon *daemon, uint32_t host
                                                                    : "up");
     json_add_number(one, "nodes", nodes);
     json_add_number(one, "attached", attached);
+    json_add_number(one, "groups_refused", coordinator_groups_refused(daemon->coordinator, host));
     report_traffic(one, part);
     json_object_object_add(one, "links", links ? links : json_object_new_array());
     return one;

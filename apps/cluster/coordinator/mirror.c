@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "apps/fabric/comm.h"
@@ -38,16 +39,37 @@ static void mirror_linked(void *ctx, uint32_t node, bool linked)
     coordinator_notify(ctx, 0, "linked", json_add_number(of_node(node), "linked", linked));
 }
 
-static int mirror_group(void *ctx, const struct fabric_group_call *group)
+struct group_error {
+    struct coordinator *coord;
+    char *text;
+    size_t bytes;
+};
+
+static void take_group(void *ctx, uint32_t host, struct json_object *reply)
+{
+    const struct group_error *error = ctx;
+    int err = coordinator_error_of(reply, 0);
+
+    if (!err)
+        return;
+    error->coord->agent[host].groups_refused++;
+    snprintf(error->text, error->bytes, "host %s cannot make the group: %s",
+             error->coord->config.name[host], strerror(-err));
+}
+
+/* The call fails only if a host reports an error, since a host that does not answer is lost. */
+static int mirror_group(void *ctx, const struct fabric_group_call *group, char *error,
+                        size_t error_bytes)
 {
     struct json_object *with = json_object_new_object(), *nodes = json_object_new_array();
+    struct group_error take = {ctx, error, error_bytes};
 
     for (uint32_t i = 0; i < group->count; i++)
         json_object_array_add(nodes, json_object_new_int64(group->nodes[i]));
     json_object_object_add(with, "nodes", nodes);
     json_add_number(with, "wide", group->wide);
     json_add_number(with, "group", group->id);
-    return coordinator_call(ctx, 0, "group", with, NULL, NULL);
+    return coordinator_call(ctx, 0, "group", with, take_group, &take) ? -ENOSPC : 0;
 }
 
 static void mirror_leave(void *ctx, uint32_t group, uint32_t node)
@@ -191,6 +213,11 @@ static void mirror_comm(void *ctx, struct fabric_comm *sum)
     coordinator_call(coord, 0, "comm", json_object_new_object(), add_comm, &comms);
     for (uint32_t h = 1; h < coord->config.count; h++)
         rest_of_comm(coord, h, &comms);
+}
+
+uint64_t coordinator_groups_refused(const struct coordinator *coord, uint32_t host)
+{
+    return host ? coord->agent[host].groups_refused : 0;
 }
 
 const struct fabric_totals *coordinator_totals_of(const struct coordinator *coord, uint32_t host,

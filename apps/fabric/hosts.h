@@ -195,8 +195,9 @@ struct fabric_group_call {
 /*
  * Callbacks by which the coordinator's fabric changes and queries the replicas. With most of them,
  * the other hosts call the function that the callback's comment names, and the callback returns
- * when all of these hosts have done so. But link(), linked() and no_link() only send the request;
- * the hosts execute it before any later one. Thread: manager.
+ * when all of these hosts have done so. But link(), linked(), no_link(), leave(), detach(),
+ * failed() and, for a process that has left, incarnation() only send the request; the hosts execute
+ * it before any later one. Thread: manager.
  */
 struct fabric_mirror {
     void *ctx;

@@ -454,7 +454,7 @@ void coordinator_mirror_drops(void *ctx, uint64_t bound_ps)
 
 void coordinator_mirror_failed(void *ctx, uint32_t group)
 {
-    coordinator_do(ctx, 0, "failed", with_number("group", group), 0);
+    coordinator_notify(ctx, 0, "failed", with_number("group", group));
 }
 
 void coordinator_mirror_unit_out(void *ctx, uint32_t sw)

@@ -11,6 +11,7 @@
 
 #include "apps/fabric/comm.h"
 #include "apps/cluster/coordinator/internal.h"
+#include "emu/hostif/hostif.h"
 
 static struct json_object *of_node(uint32_t node)
 {
@@ -26,12 +27,21 @@ static int mirror_attach(void *ctx, uint32_t host, uint32_t node)
 static void mirror_detach(void *ctx, uint32_t host, uint32_t node, bool dead)
 {
     coordinator_view_forget(ctx, host, node);
-    coordinator_do(ctx, host, "detach", json_add_number(of_node(node), "dead", dead), 0);
+    coordinator_notify(ctx, host, "detach", json_add_number(of_node(node), "dead", dead));
 }
 
+/*
+ * Wait only for a process that attaches: all hosts must know it before it sends. That a process has
+ * left is not urgent, and the deaths of processes must not wait for a host that does not answer.
+ */
 static void mirror_incarnation(void *ctx, uint32_t node, uint64_t word)
 {
-    coordinator_do(ctx, 0, "node_incarnation", json_add_number(of_node(node), "word", word), 0);
+    struct json_object *with = json_add_number(of_node(node), "word", word);
+
+    if (emu_incarnation_attached(word))
+        coordinator_do(ctx, 0, "node_incarnation", with, 0);
+    else
+        coordinator_notify(ctx, 0, "node_incarnation", with);
 }
 
 static void mirror_linked(void *ctx, uint32_t node, bool linked)
@@ -74,8 +84,7 @@ static int mirror_group(void *ctx, const struct fabric_group_call *group, char *
 
 static void mirror_leave(void *ctx, uint32_t group, uint32_t node)
 {
-    /* -ENOENT: the host had no memory for this group, so no node can leave it there */
-    coordinator_do(ctx, 0, "leave", json_add_number(of_node(node), "group", group), -ENOENT);
+    coordinator_notify(ctx, 0, "leave", json_add_number(of_node(node), "group", group));
 }
 
 static void mirror_link(void *ctx, uint32_t cable, bool up, uint32_t fault)

@@ -105,7 +105,8 @@ bool coordinator_view_pending(void *ctx, uint32_t host, uint32_t node, struct em
     char name[NODE_NAME_BYTES];
     size_t bytes;
 
-    if (now_ns - *asked_ns >= PENDING_OLD_NS) {
+    /* a host that has not answered a query yet would delay the fetch: use the old data */
+    if (now_ns - *asked_ns >= PENDING_OLD_NS && !coord->query[COORDINATOR_ANSWER].waits) {
         *asked_ns = now_ns;
         pending_fetch(coord);
     }

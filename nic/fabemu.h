@@ -959,8 +959,9 @@ FABEMU_API int fabemu_event_wait(struct fabemu_event *event, uint64_t threshold)
  * @nodes: the members, 2 or more, distinct.
  * When the call returns, the switches have the group's tables. It blocks until the fabric's manager
  * replies.
- * Errors: -EINVAL; -ENOSPC, no collective address or combine state is left, or a member has used up
- * its share of them; -EHOSTUNREACH, a member is not attached (yet).
+ * Errors: -EINVAL; -ENOSPC, no collective address or combine state is left, a member has used up
+ * its share of them, or a host of the fabric cannot make the group; -EHOSTUNREACH, a member is not
+ * attached (yet).
  */
 FABEMU_API int fabemu_group_create(struct fabemu *fab, const uint32_t *nodes, uint32_t count,
                                    uint32_t *id);

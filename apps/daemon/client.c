@@ -116,6 +116,7 @@ void daemon_client_free(struct client *client)
 {
     if (client->remote)
         coordinator_process_forget(client->remote);
+    json_object_put(client->asked);
     free(client);
 }
 

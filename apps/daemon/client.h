@@ -58,6 +58,7 @@ struct client {
     bool outside;  /* its MPI messages do not use the fabric: counted in daemon_record.outside */
     struct daemon_query *query;    /* the query for which the last request waits; NULL: none */
     const struct request *request; /* the last request's row in the table of request.c */
+    struct json_object *asked;     /* the last request, while it waits for the query; else NULL */
     uint64_t query_number;         /* number of the query that answers the last request */
 
     /* Set when the process has died (death.c). */
@@ -132,6 +133,13 @@ struct daemon {
     /* controls the other hosts; NULL: there are no others, or they are not connected */
     struct coordinator *coordinator;
     struct daemon_query query[COORDINATOR_QUERIES];
+    /* Work that makes calls to other hosts, and waits for a query: daemon_await() */
+    struct {
+        bool faults, standstill; /* a step of faults.c or standstill.c is due */
+        bool back;               /* restarted hosts wait for their admission (remote.back), */
+        bool admit;              /* and now they may be admitted */
+        uint64_t query_number;   /* number of the query that the work waits for; 0: none */
+    } due;
     /* sum of all hosts' audits, for the query COORDINATOR_AUDIT; NULL: no memory */
     struct fabric_audit *audit;
     uint64_t audit_ns; /* emu_now_ns() when that query began */
@@ -355,6 +363,12 @@ void daemon_request(struct daemon *daemon, struct client *client, struct json_ob
 void daemon_queries_settle(struct daemon *daemon);
 int daemon_queries_wait_ms(struct daemon *daemon);
 void daemon_queries_end(struct daemon *daemon);
+
+/**
+ * daemon_await - do the work that is marked in daemon->due when all other hosts have replied to a
+ * query. So a host that does not reply delays the work, but not the daemon.
+ */
+void daemon_await(struct daemon *daemon);
 
 /** daemon_report - return the current run report. The caller releases it. */
 struct json_object *daemon_report(struct daemon *daemon);

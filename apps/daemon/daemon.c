@@ -249,7 +249,12 @@ static void tick(struct daemon *daemon)
     daemon_waits_tick(daemon);
     tick_stopped(daemon);
     tick_time(daemon);
-    daemon_standstill_tick(daemon);
+    if (daemon->coordinator) {
+        daemon->due.standstill = true;
+        daemon_await(daemon);
+    } else {
+        daemon_standstill_tick(daemon);
+    }
     uint32_t count = fabric_tick(daemon->fabric, nodes, 64);
     for (uint32_t i = 0; i < count; i++)
         daemon_cut_off(daemon, nodes[i]);

@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 
+#include "apps/fabric/hosts.h"
 #include "apps/fabric/links.h"
 #include "emu/util/now.h"
 
@@ -183,6 +184,8 @@ void daemon_drops_report(const struct daemon *daemon, const struct daemon_drops 
     json_add_number(reported, "pairs_reported", drops->pairs);
     json_add_number(reported, "pairs_not_reported", drops->more);
     json_add_number(reported, "unreported", fabric_drops_left(daemon->fabric));
+    if (daemon->coordinator)
+        json_add_number(reported, "refused", fabric_drops_refused(daemon->fabric));
     json_add_number(reported, "states_damaged", totals.states_damaged);
     json_add_number(reported, "overruns", totals.dropped_overrun);
     json_object_object_add(report, "unrecoverable", reported);

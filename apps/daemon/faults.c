@@ -315,8 +315,20 @@ void daemon_faults_run(struct daemon *daemon)
 {
     uint64_t expired;
 
-    if (read(daemon->faults->timer, &expired, sizeof expired) > 0)
+    if (read(daemon->faults->timer, &expired, sizeof expired) < 0)
+        return;
+    daemon->due.faults = true;
+    if (daemon->coordinator)
+        daemon_await(daemon);
+    else
+        daemon_faults_due(daemon);
+}
+
+void daemon_faults_due(struct daemon *daemon)
+{
+    if (daemon->due.faults && daemon->faults)
         faults_step(daemon);
+    daemon->due.faults = false;
 }
 
 /* --- start and end -------------------------------------------------------------------- */

@@ -345,8 +345,13 @@ void daemon_remote_settle(struct daemon *daemon)
     if (daemon->remote.lost_changed && settle_lost(daemon, error, sizeof error))
         print_message("%s", error);
     settle_gone(daemon);
-    if (daemon->remote.back)
+    if (daemon->remote.back && daemon->due.admit) {
         settle_back(daemon);
+    } else if (daemon->remote.back) {
+        daemon->due.back = true;
+        daemon_await(daemon);
+    }
+    daemon->due.admit = false;
     if (daemon->remote.mended_changed && settle_mended(daemon, error, sizeof error))
         print_message("%s", error);
     if (daemon->remote.joins)
@@ -399,6 +404,7 @@ static struct json_object *host_build(const struct daemon *daemon, uint32_t host
                                                                    : "up");
     json_add_number(one, "nodes", nodes);
     json_add_number(one, "attached", attached);
+    json_add_number(one, "groups_refused", coordinator_groups_refused(daemon->coordinator, host));
     report_traffic(one, part);
     json_object_object_add(one, "links", links ? links : json_object_new_array());
     return one;

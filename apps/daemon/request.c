@@ -427,7 +427,7 @@ static const struct request {
     enum coordinator_query_kind after; /* query that must complete first; AT_ONCE: none */
     /* clang-format off: one row per line */
 } requests[] = {
-    {"attach", request_attach, AT_ONCE},
+    {"attach", request_attach, COORDINATOR_ANSWER},
     {"detach", request_detach, AT_ONCE},
     {"exits", request_exits, AT_ONCE},
     {"outside", request_outside, AT_ONCE},
@@ -435,7 +435,7 @@ static const struct request {
     {"queue_announce", daemon_queue_announce, AT_ONCE},
     {"queue_withdraw", daemon_queue_withdraw, AT_ONCE},
     {"queue_find", daemon_queue_find, AT_ONCE},
-    {"group_create", daemon_group_create, AT_ONCE},
+    {"group_create", daemon_group_create, COORDINATOR_ANSWER},
     {"group_join", daemon_group_join, AT_ONCE},
     {"group_leave", daemon_group_leave, AT_ONCE},
     {"group_break", daemon_group_break, AT_ONCE},
@@ -446,8 +446,8 @@ static const struct request {
     {"subscribe", daemon_subscribe, AT_ONCE},
     {"capture", daemon_capture, AT_ONCE},
     {"capture_stop", daemon_capture_stop, AT_ONCE},
-    {"fault", daemon_fault, AT_ONCE},
-    {"fault_clear", daemon_fault_clear, AT_ONCE},
+    {"fault", daemon_fault, COORDINATOR_ANSWER},
+    {"fault_clear", daemon_fault_clear, COORDINATOR_ANSWER},
     {"fault_kinds", daemon_fault_kinds, AT_ONCE},
     {"faults", daemon_fault_list, COORDINATOR_ANSWER},
 };
@@ -492,19 +492,47 @@ static void query_begin(struct daemon *daemon, enum coordinator_query_kind of)
 }
 
 /*
- * Let the request wait for a query. Only requests without fields wait (see the table), so it is not
- * necessary to keep the request.
+ * Let the request wait for a query. Requests that call other hosts wait, too, so that a host that
+ * does not reply delays only these requests, and not the daemon.
  */
-static void request_waits(struct daemon *daemon, struct client *client, const struct request *row)
+static void request_waits(struct daemon *daemon, struct client *client, const struct request *row,
+                          struct json_object *request)
 {
     enum coordinator_query_kind of = row->after;
     struct daemon_query *query = &daemon->query[of];
 
     client->query = query;
     client->request = row;
+    client->asked = json_object_get(request);
     client->query_number = query->number + 1;
     if (!query->waits)
         query_begin(daemon, of);
+}
+
+void daemon_await(struct daemon *daemon)
+{
+    const struct daemon_query *query = &daemon->query[COORDINATOR_ANSWER];
+
+    if (!daemon->due.query_number)
+        daemon->due.query_number = query->number + 1;
+    if (!query->waits)
+        query_begin(daemon, COORDINATOR_ANSWER);
+}
+
+/* Do the work that has waited for a query. Returns whether work waits for the next one. */
+static bool due_settle(struct daemon *daemon)
+{
+    if (!daemon->due.query_number ||
+        daemon->due.query_number > daemon->query[COORDINATOR_ANSWER].number)
+        return daemon->due.query_number;
+    daemon->due.query_number = 0;
+    daemon->due.admit = daemon->due.back;
+    daemon->due.back = false;
+    daemon_faults_due(daemon);
+    if (daemon->due.standstill)
+        daemon_standstill_tick(daemon);
+    daemon->due.standstill = false;
+    return false;
 }
 
 /*
@@ -514,20 +542,26 @@ static void request_waits(struct daemon *daemon, struct client *client, const st
 static void query_ends(struct daemon *daemon, enum coordinator_query_kind of)
 {
     struct daemon_query *query = &daemon->query[of];
-    bool more = false;
+    bool more;
 
     query->waits = false;
+    more = of == COORDINATOR_ANSWER && due_settle(daemon);
     emu_each_listed (struct client, client, &daemon->clients, link) {
+        struct json_object *request;
+
         if (client->query != query || client->gone)
             continue;
         if (client->query_number > query->number) {
             more = true;
             continue;
         }
+        request = client->asked;
         client->query = NULL;
-        client->request->answer(daemon, client, NULL);
+        client->asked = NULL;
+        client->request->answer(daemon, client, request);
+        json_object_put(request);
     }
-    if (more)
+    if (more && !query->waits)
         query_begin(daemon, of);
 }
 
@@ -553,6 +587,7 @@ void daemon_queries_end(struct daemon *daemon)
     for (uint32_t of = 0; of < COORDINATOR_QUERIES; of++)
         if (daemon->query[of].waits)
             coordinator_query_end(daemon->coordinator, of);
+    memset(&daemon->due, 0, sizeof daemon->due);
     emu_each_listed (struct client, client, &daemon->clients, link) {
         if (!client->query || client->gone)
             continue;
@@ -570,7 +605,7 @@ void daemon_request(struct daemon *daemon, struct client *client, struct json_ob
         daemon_reply_error(daemon, client, -ENOSYS, "no request \"%.40s\"; see docs/control.md",
                            emu_json_text(request, "cmd", ""));
     else if (row->after != AT_ONCE && daemon->coordinator)
-        request_waits(daemon, client, row);
+        request_waits(daemon, client, row, request);
     else
         row->answer(daemon, client, request);
 }

@@ -92,15 +92,33 @@ static void drop_add(struct fabric *fabric, const struct fabric_drop *drop)
 }
 
 /*
- * Return whether the nodes and switches of a loss exist, and whether the device that found it is on
- * @host.
+ * Return whether @host has, or had, a member or a switch of the tree of the group that a loss
+ * concerns. Also return true if the loss concerns no group, or if the group was freed while the
+ * report of the loss was under way.
+ */
+static bool host_has_group(const struct fabric *fabric, uint32_t host,
+                           const struct fabric_drop *drop)
+{
+    const struct fabric_group *group;
+
+    if (drop->what == FABRIC_LOST_SEGMENT || drop->what == FABRIC_UNIT_OUT ||
+        drop->what == FABRIC_UNIT_BACK)
+        return true;
+    group = fabric_group_at(fabric, drop->group);
+    return !group || (group->hosts >> host & 1);
+}
+
+/*
+ * Return whether the nodes and switches of a loss exist, whether the device that found it is on
+ * @host, and whether that host has a part of the group.
  */
 static bool loss_is_sane(const struct fabric *fabric, uint32_t host, const struct fabric_drop *drop)
 {
     const struct topo_graph *graph = fabric->config.graph;
     bool unicast = drop->what == FABRIC_LOST_SEGMENT;
 
-    if (drop->what > FABRIC_UNIT_BACK || drop->sw >= graph->switches || drop->from >= graph->nodes)
+    if (drop->what > FABRIC_UNIT_BACK || drop->sw >= graph->switches ||
+        drop->from >= graph->nodes || !host_has_group(fabric, host, drop))
         return false;
     if (unicast || drop->what == FABRIC_LOST_OF_GROUP)
         return (!unicast || drop->to < graph->nodes) && drop->cable < fabric->links.count &&
@@ -112,12 +130,19 @@ static bool loss_is_sane(const struct fabric *fabric, uint32_t host, const struc
 
 void fabric_drop_receive(struct fabric *fabric, uint32_t host, const struct fabric_drop *drop)
 {
-    const struct fabric_drops *drops = &fabric->drops;
+    struct fabric_drops *drops = &fabric->drops;
     bool many = drop->what == FABRIC_LOST_SEGMENT ? drops_are_many(drops)
                                                   : drops->urgent >= FABRIC_DROPS_MOST;
 
-    if (!many && loss_is_sane(fabric, host, drop))
+    if (!loss_is_sane(fabric, host, drop))
+        drops->refused++;
+    else if (!many)
         drop_add(fabric, drop);
+}
+
+uint64_t fabric_drops_refused(const struct fabric *fabric)
+{
+    return fabric->drops.refused;
 }
 
 void fabric_free_drops(struct fabric *fabric)

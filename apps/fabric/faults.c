@@ -244,6 +244,12 @@ struct emu_faults *fabric_combine_faults(struct fabric *fabric, uint32_t i)
     return *at;
 }
 
+uint32_t fabric_combiner_host(const struct fabric *fabric, uint32_t i)
+{
+    return adapters_combine(fabric) ? fabric_node_host(&fabric->config, i)
+                                    : fabric_switch_host(&fabric->config, i);
+}
+
 bool fabric_combiner_is_here(const struct fabric *fabric, uint32_t i)
 {
     return adapters_combine(fabric) ? fabric_has_node(&fabric->config, i)

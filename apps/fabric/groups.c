@@ -17,6 +17,7 @@
 #include "apps/fabric/fabric.h"
 #include "apps/fabric/internal.h"
 #include "apps/base/message.h"
+#include "emu/util/bits.h"
 
 static uint32_t group_slots(const struct fabric *fabric)
 {
@@ -158,6 +159,15 @@ static uint64_t group_bufs_all(const struct fabric *fabric, const struct fabric_
     return bufs;
 }
 
+/* Charge the load of @tree, which the group is about to use, and add the hosts of its switches. */
+static void group_charge(struct fabric *fabric, struct fabric_group *group,
+                         const struct topo_tree *tree)
+{
+    topo_tree_charge(tree, fabric->tree_load, 1);
+    for (uint32_t i = 0; i < tree->count; i++)
+        group->hosts |= emu_bit(fabric_switch_host(&fabric->config, tree->switches[i].sw));
+}
+
 int fabric_group_set_aside(struct fabric *fabric, struct fabric_group *group)
 {
     const struct topo_tree *tree = &group->tree;
@@ -165,7 +175,9 @@ int fabric_group_set_aside(struct fabric *fabric, struct fabric_group *group)
 
     if (bufs > fabric->spare_bufs || (group->combines && fabric->combining == FABRIC_COMBINING_MAX))
         return -ENOSPC;
-    topo_tree_charge(tree, fabric->tree_load, 1);
+    for (uint32_t i = 0; i < group->count; i++)
+        group->hosts |= emu_bit(fabric_node_host(&fabric->config, group->node[i] & ~FABRIC_LEFT));
+    group_charge(fabric, group, tree);
     if (!group->combines)
         return 0;
     group->bufs = bufs;
@@ -294,7 +306,7 @@ bool fabric_group_reserve_for(struct fabric *fabric, struct fabric_group *group,
         !states_reserve_for(fabric, group, to))
         return false;
     topo_tree_charge(&group->tree, fabric->tree_load, -1);
-    topo_tree_charge(to, fabric->tree_load, 1);
+    group_charge(fabric, group, to);
     return true;
 }
 
@@ -535,11 +547,10 @@ static int combining_create_all(struct fabric *fabric, const uint32_t *nodes, ui
     if (err || !fabric->mirror)
         return err;
     call.id = *id;
-    err = fabric->mirror->group(fabric->mirror->ctx, &call);
-    if (!err)
-        return 0;
-    group_undo(fabric, *id);
-    return fail(err, error, error_bytes, "another host cannot make the group: %s", strerror(-err));
+    err = fabric->mirror->group(fabric->mirror->ctx, &call, error, error_bytes);
+    if (err)
+        group_undo(fabric, *id);
+    return err;
 }
 
 int fabric_group_create(struct fabric *fabric, const uint32_t *nodes, uint32_t count,

@@ -195,17 +195,22 @@ struct fabric_group_call {
 /*
  * Callbacks by which the coordinator's fabric changes and queries the replicas. With most of them,
  * the other hosts call the function that the callback's comment names, and the callback returns
- * when all of these hosts have done so. But link(), linked() and no_link() only send the request;
- * the hosts execute it before any later one. Thread: manager.
+ * when all of these hosts have done so. But link(), linked(), no_link(), leave(), detach(),
+ * failed() and, for a process that has left, incarnation() only send the request; the hosts execute
+ * it before any later one. Thread: manager.
  */
 struct fabric_mirror {
     void *ctx;
     /* Create a host interface for @node on its @host, as fabric_attach() does. */
     int (*attach)(void *ctx, uint32_t host, uint32_t node);
     void (*detach)(void *ctx, uint32_t host, uint32_t node, bool dead);
-    void (*incarnation)(void *ctx, uint32_t node, uint64_t state);    /* fabric_incarnation_set() */
-    void (*linked)(void *ctx, uint32_t node, bool linked);            /* fabric_node_linked() */
-    int (*group)(void *ctx, const struct fabric_group_call *group);   /* fabric_group_is() */
+    void (*incarnation)(void *ctx, uint32_t node, uint64_t state); /* fabric_incarnation_set() */
+    void (*linked)(void *ctx, uint32_t node, bool linked);         /* fabric_node_linked() */
+    /*
+     * fabric_group_is(). If a host fails, @error gets a line that names the host and its error, and
+     * the result is -ENOSPC, because a program must not take the error for its own.
+     */
+    int (*group)(void *ctx, const struct fabric_group_call *group, char *error, size_t error_bytes);
     void (*leave)(void *ctx, uint32_t group, uint32_t node);          /* fabric_group_leave() */
     void (*link)(void *ctx, uint32_t cable, bool up, uint32_t fault); /* fabric_link_set() */
     void (*reroute)(void *ctx, const uint32_t *out, uint32_t count);  /* fabric_reroute() */
@@ -286,16 +291,20 @@ void fabric_scan_remote(const struct fabric *fabric, struct fabric_scan_result *
 void fabric_scan(struct fabric *fabric, struct fabric_scan_result *ret);
 
 /**
- * fabric_drop_receive - queue a loss that @host has found, for fabric_drop_take(). Ignore it if no
- * device of @host can have found it, or if the queue is full. The consequences of a loss are
- * applied on all hosts: fabric_group_fails() - mark a group as failed; fabric_unit_out() - take the
- * units of a switch out of service. fabric_group_fails_all() - coordinator: call
- * fabric_group_fails() on this host and all others; returns false if the group had failed before,
- * or does not exist. fabric_unit_is_out() - return whether the units of a switch are out of
- * service.
+ * fabric_drop_receive - queue a loss that @host has found, for fabric_drop_take(). Ignore it if the
+ * queue is full, if no device of @host can have found it, or if it is a loss of a group that never
+ * had a member or a switch of its tree on @host. fabric_drops_refused() - return how many losses
+ * were ignored for one of the last two reasons.
+ *
+ * The consequences of a loss are applied on all hosts: fabric_group_fails() - mark a group as
+ * failed; fabric_unit_out() - take the units of a switch out of service. fabric_group_fails_all() -
+ * coordinator: call fabric_group_fails() on this host and all others; returns false if the group
+ * had failed before, or does not exist. fabric_unit_is_out() - return whether the units of a switch
+ * are out of service.
  */
 bool fabric_unit_is_out(const struct fabric *fabric, uint32_t sw);
 void fabric_drop_receive(struct fabric *fabric, uint32_t host, const struct fabric_drop *drop);
+uint64_t fabric_drops_refused(const struct fabric *fabric);
 void fabric_group_fails(struct fabric *fabric, uint32_t group);
 bool fabric_group_fails_all(struct fabric *fabric, uint32_t group);
 void fabric_unit_out(struct fabric *fabric, uint32_t sw, uint64_t now_ps);

@@ -191,7 +191,7 @@ uint32_t fabric_reroute_in_flight_remote(struct fabric *fabric)
     if (fabric->mirror && fabric_can_reroute_in_flight(fabric))
         fabric->mirror->reroute_in_flight(fabric->mirror->ctx, fabric->links.assume_reachable,
                                           fabric->links.drop_unreachable, &rerouted);
-    fabric->links.partitioned += rerouted.partitioned;
+    emu_sum(&fabric->links.partitioned, rerouted.partitioned);
     return rerouted.segments;
 }
 

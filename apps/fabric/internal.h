@@ -57,6 +57,8 @@ struct fabric_group {
     bool treeless;    /* its tree has lost a link, and no other tree is possible now */
     bool partitioned; /* its tree has lost a link, and some members cannot reach each other */
     uint32_t sources; /* maximum number of members that send to it */
+    /* by bit: hosts that have, or had, a member or a switch of its tree; they may report losses */
+    uint64_t hosts;
     struct topo_tree tree;
     /* parts in switches, one for each of tree.switches; NULL: on another host */
     struct switch_group **part;
@@ -158,7 +160,8 @@ struct fabric_drops {
     uint32_t count, taken, most;
     uint32_t urgent;                      /* number of queued losses that are not of a pair */
     uint32_t recent[FABRIC_DROPS_RECENT]; /* by hash of a pair: index in `at` of its last loss */
-    uint64_t now_ps;                      /* time of the last scan */
+    uint64_t refused;  /* losses that other hosts reported, but cannot have found */
+    uint64_t now_ps;   /* time of the last scan */
     uint64_t given_up; /* number of packets that the nodes' engines had given up at the last scan */
     bool left;         /* since the last scan a node has left a group that still has members */
     bool unreported;   /* memory ran out, so the next scan must find some losses again */
@@ -547,6 +550,9 @@ struct fabric_group *fabric_group_new(struct fabric *fabric, const struct fabric
 int64_t fabric_group_slot_of(struct fabric *fabric, uint32_t id);
 int fabric_group_set_aside(struct fabric *fabric, struct fabric_group *group);
 void fabric_group_unreserve(struct fabric *fabric, struct fabric_group *group);
+
+/* Return whether link engine @number, which may not exist, is on @host. Pure. */
+bool fabric_engine_number_is_on(const struct fabric *fabric, uint32_t number, uint32_t host);
 
 /**
  * fabric_units_can - return whether the unit engine of each switch of @tree can take contributions

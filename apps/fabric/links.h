@@ -165,6 +165,7 @@ uint32_t fabric_combiners(const struct fabric *fabric);
  * log identifies combiner @i as cable 2 * fabric_cable_count() + @i. Thread: manager, workers held.
  */
 struct emu_faults *fabric_combine_faults(struct fabric *fabric, uint32_t i);
+uint32_t fabric_combiner_host(const struct fabric *fabric, uint32_t i);
 bool fabric_combiner_is_here(const struct fabric *fabric, uint32_t i); /* on this host */
 const struct emu_faults *fabric_combine_faults_of(const struct fabric *fabric, uint32_t i);
 

@@ -159,10 +159,12 @@ int fabric_group_restore(struct fabric *fabric, const struct fabric_group_copy *
     return fabric_group_enter(fabric, group, (uint32_t)slot, err);
 }
 
-static bool number_is_on(const struct fabric *fabric, uint32_t number, uint32_t host)
+bool fabric_engine_number_is_on(const struct fabric *fabric, uint32_t number, uint32_t host)
 {
     uint32_t nodes = fabric->config.graph->nodes;
 
+    if (number >= nodes + fabric->config.graph->switches)
+        return false;
     return (number < nodes ? fabric_node_host(&fabric->config, number)
                            : fabric_switch_host(&fabric->config, number - nodes)) == host;
 }
@@ -173,7 +175,7 @@ static bool group_combines_on(const struct fabric *fabric, const struct fabric_g
     const struct fabric_group_engines *engines = group->engines;
 
     for (uint32_t i = 0; engines && i < engines->count; i++)
-        if (number_is_on(fabric, engines->at[i].number, host))
+        if (fabric_engine_number_is_on(fabric, engines->at[i].number, host))
             return true;
     return false;
 }
@@ -227,7 +229,7 @@ void fabric_host_incarnation(struct fabric *fabric, uint32_t host, uint32_t inca
 
         fabric_pause(fabric);
         for (; n < fabric->engines.count && written < PROCESS_AT_ONCE; n++)
-            if (number_is_on(fabric, n, host))
+            if (fabric_engine_number_is_on(fabric, n, host))
                 written += engine_incarnation_publish(fabric, n, incarnation, now_ps);
         for (uint32_t e = 0; written && e < fabric->engines.count; e++)
             if (fabric->engines.at[e])

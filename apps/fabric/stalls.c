@@ -67,6 +67,15 @@ uint32_t fabric_arrived(const struct fabric *fabric, uint32_t id, uint32_t seq,
     return count;
 }
 
+bool fabric_arrived_is_on(const struct fabric *fabric, uint32_t id, uint32_t at, uint32_t host)
+{
+    const struct fabric_group *group = fabric_group_at(fabric, id);
+
+    if (group && group->engines)
+        return fabric_engine_number_is_on(fabric, at, host);
+    return at < fabric->config.graph->switches && fabric_switch_host(&fabric->config, at) == host;
+}
+
 struct arrived {
     struct fabric_arrived *at;
     uint32_t count;
@@ -389,18 +398,23 @@ static void engine_stalls(const struct fabric *fabric, uint32_t n, struct stalls
     }
 }
 
-static bool stall_is_valid(const struct topo_graph *graph, const struct fabric_stall *stall)
+bool fabric_stall_is_on(const struct fabric *fabric, const struct fabric_stall *stall,
+                        uint32_t host)
 {
+    const struct topo_graph *graph = fabric->config.graph;
     bool at_switch = stall->sw < graph->switches && stall->port < graph->ports;
     bool has_node = stall->node < graph->nodes;
     bool at_node = has_node && stall->sw == TOPO_NONE &&
                    stall->port < graph->node[stall->node].links;
 
-    return stall->wait <= FABRIC_WAITS_REPLY &&
-           (at_node || (at_switch && (has_node || stall->node == TOPO_NONE)));
+    if (stall->wait > FABRIC_WAITS_REPLY ||
+        !(at_node || (at_switch && (has_node || stall->node == TOPO_NONE))))
+        return false;
+    return (has_node ? fabric_node_host(&fabric->config, stall->node)
+                     : fabric_switch_host(&fabric->config, stall->sw)) == host;
 }
 
-/* Add the stalls that other hosts report, except reports with invalid numbers. */
+/* Add the stalls that other hosts report. */
 static void stalls_add_remote(struct fabric *fabric, struct stalls *list)
 {
     uint32_t had = list->count < list->max ? list->count : list->max, count;
@@ -409,11 +423,8 @@ static void stalls_add_remote(struct fabric *fabric, struct stalls *list)
     count =
         fabric->mirror->stalls(fabric->mirror->ctx, list->now_ns, list->at + had, list->max - had);
     fabric_pause(fabric);
-    for (uint32_t i = had; i < had + count && i < list->max; i++)
-        if (stall_is_valid(fabric->config.graph, &list->at[i]))
-            list->at[had++] = list->at[i];
     if (list->count < list->max)
-        list->count = had;
+        list->count = had + count;
 }
 
 uint32_t fabric_stalls(struct fabric *fabric, uint64_t now_ns, struct fabric_stall *ret,

@@ -51,6 +51,12 @@ uint32_t fabric_arrived(const struct fabric *fabric, uint32_t id, uint32_t seq,
                         struct fabric_arrived *ret, uint32_t max);
 
 /**
+ * fabric_arrived_is_on - return whether the switch or node @at, which may not exist, is on @host.
+ * Only this host may report on contributions to group @id that have arrived there.
+ */
+bool fabric_arrived_is_on(const struct fabric *fabric, uint32_t id, uint32_t at, uint32_t host);
+
+/**
  * fabric_contributions - find out for each member whether its contribution to segment @seq of group
  * @id has arrived. Writes at most @max members to @ret; returns how many it wrote. Thread: manager,
  * between fabric_pause() and fabric_resume().
@@ -93,6 +99,13 @@ struct fabric_stall {
     enum fabric_wait wait;
     uint64_t since_ns; /* time of the last sample that found new segments sent; emu_now_ns() */
 };
+
+/**
+ * fabric_stall_is_on - return whether a stall, which another host may have forged, is possible and
+ * @host may report it: its node or, if it has none, its switch is on that host.
+ */
+bool fabric_stall_is_on(const struct fabric *fabric, const struct fabric_stall *stall,
+                        uint32_t host);
 
 /**
  * fabric_stalls_sample - record for each link whether it has sent since the last sample. Call about

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "emu/util/now.h"
 #include "emu/util/printable.h"
@@ -31,6 +32,8 @@
 #define BARRIER_REFUSED_NS UINT64_C(3000000000)
 /* time for other hosts to report why a host failed */
 #define BARRIER_FAILED_NS UINT64_C(1000000000)
+/* a host is busy if its threads work for more than this fraction of the time */
+#define BARRIER_BUSY_FRACTION 1000u
 /* emu_barrier_destroy(): longest time until the other hosts have the last records */
 #define BARRIER_LINGER_NS    UINT64_C(1000000000)
 #define BARRIER_STOP_POLL_NS UINT64_C(100000000) /* interval between calls of config.stops() */
@@ -52,6 +55,8 @@ struct barrier_peer {
     /* 0, or why received records were dropped: -EPROTO, too many bytes; -ENOMEM */
     int refused;
     bool ended;           /* the peer has ended the current superstep */
+    uint64_t silent_ns;   /* of the session */
+    uint64_t idle_ns;     /* for how long the current sync has received no record from the peer */
     uint64_t incarnation; /* number of the session's connection; 0: not connected yet */
     /* for how long the host has refused the handshake, or its command has failed */
     uint64_t refused_ns;
@@ -74,8 +79,12 @@ struct emu_barrier {
     char why[EMU_BARRIER_WHY_BYTES];
 
     pthread_mutex_t lock; /* protects all fields */
+    uint64_t pass_ns;     /* time of the last barrier_pass() */
+    uint64_t reported_ns; /* time of the last barrier_report_busy() */
     struct emu_waiter *keeper;
     uint64_t keep_ns;
+    uint64_t looked_ns; /* time of the last keeper_look() */
+    uint64_t worked_ns; /* for how long it had worked by then */
     pthread_t thread;
     bool ends; /* the keeper must exit */
 };
@@ -209,6 +218,7 @@ static uint32_t barrier_pass(struct emu_barrier *barrier)
     uint64_t now_ns = barrier_now_ns(barrier);
     uint32_t came = 0;
 
+    barrier->pass_ns = now_ns;
     for (uint32_t p = 0; p < barrier->config.ports; p++)
         came += port_receive(barrier, p, now_ns);
     for (uint32_t i = 0; i < barrier->peers; i++) {
@@ -280,6 +290,39 @@ static int peer_lost(struct barrier_peer *peer)
 
 /* --- a superstep ----------------------------------------------------------------------- */
 
+/*
+ * Report to the other hosts that this host has not ended the superstep yet, but is busy. A report
+ * for which a session has no room is omitted, because further reports follow.
+ */
+static void barrier_report_busy(struct emu_barrier *barrier)
+{
+    const struct emu_hostlink_record busy = {.kind = EMU_HOSTLINK_STEP, .channel = EMU_STEP_BUSY};
+
+    barrier->reported_ns = barrier->pass_ns;
+    for (uint32_t i = 0; i < barrier->peers; i++) {
+        struct barrier_peer *peer = &barrier->peer[i];
+        uint8_t *to = peer->first && peer->incarnation && !peer->lost
+                          ? emu_session_room(peer->session, emu_hostlink_bytes(&busy))
+                          : NULL;
+
+        if (!to)
+            continue;
+        emu_hostlink_write(to, &busy);
+        emu_session_put(peer->session, emu_hostlink_bytes(&busy));
+    }
+}
+
+/*
+ * Wait for room in a session. The other hosts must not take this wait for a standstill. It ends
+ * because the session's host is lost if it acknowledges no frames.
+ */
+static void peer_put_wait(struct emu_barrier *barrier, unsigned *rounds)
+{
+    if (barrier->pass_ns - barrier->reported_ns >= 4 * barrier->keep_ns)
+        barrier_report_busy(barrier);
+    barrier_wait(barrier, rounds);
+}
+
 static int peer_put(struct barrier_peer *peer, const struct emu_hostlink_record *record)
 {
     struct emu_barrier *barrier = peer->barrier;
@@ -288,7 +331,7 @@ static int peer_put(struct barrier_peer *peer, const struct emu_hostlink_record 
     uint8_t *to = NULL;
 
     while (!barrier->err && !peer->lost && !(to = emu_session_room(peer->session, bytes)))
-        barrier_wait(barrier, &rounds);
+        peer_put_wait(barrier, &rounds);
     if (barrier->err)
         return barrier->err;
     if (!to)
@@ -341,6 +384,8 @@ static int peer_step(struct barrier_peer *peer, const struct emu_hostlink_record
         emu_printable(barrier->why);
         return barrier->err;
     }
+    if (record->channel == EMU_STEP_BUSY)
+        return 0;
     if (record->length && !peer->first)
         return barrier_wrong(barrier, -EPROTO,
                              "host %s violated the protocol: bytes for all hosts on a session that "
@@ -410,6 +455,41 @@ static int peer_take(struct barrier_peer *peer)
     return err;
 }
 
+/* Return whether the first session with the peer's host has ended the superstep. */
+static bool first_has_ended(const struct barrier_peer *peer)
+{
+    const struct barrier_peer *first = peer->barrier->peer;
+
+    while (first->host != peer->host)
+        first++;
+    return first->ended;
+}
+
+/*
+ * Take the peer's records, and check that it still works on a superstep that it has not ended.
+ * @passed_ns: time since the last call in this sync. A longer time than an eighth of silent_ns
+ * counts as that, because this host itself was paused. Only the first session with a host carries
+ * reports that the host is busy.
+ */
+static int peer_await(struct barrier_peer *peer, uint64_t passed_ns)
+{
+    uint64_t most_ns = peer->silent_ns / 8;
+    bool works = peer_has(peer) || !(peer->first || first_has_ended(peer));
+    int err = peer_take(peer);
+
+    peer->idle_ns = works ? 0 : peer->idle_ns + (passed_ns < most_ns ? passed_ns : most_ns);
+    if (err || peer->ended)
+        return err;
+    if (peer->lost)
+        return peer_lost(peer);
+    if (peer->idle_ns < peer->silent_ns)
+        return 0;
+    return barrier_wrong(peer->barrier, -EHOSTDOWN,
+                         "host %s was lost: it still sends keep-alives, but has not simulated for "
+                         "%.3g s",
+                         name_of(peer), (double)peer->silent_ns * 1e-9);
+}
+
 static int barrier_send(struct emu_barrier *barrier, const void *mine, size_t bytes)
 {
     int err = barrier->err;
@@ -425,22 +505,25 @@ static int barrier_send(struct emu_barrier *barrier, const void *mine, size_t by
 static int barrier_receive(struct emu_barrier *barrier)
 {
     unsigned rounds = 0;
+    uint64_t last_ns;
     bool all = false;
     int err = barrier->err;
 
     for (uint32_t i = 0; i < barrier->peers; i++) {
         barrier->peer[i].ended = false;
+        barrier->peer[i].idle_ns = 0;
         barrier->peer[i].given.bytes = 0;
     }
-    for (barrier_pass(barrier); !err && !all;) {
+    barrier_pass(barrier);
+    last_ns = barrier->pass_ns;
+    while (!err && !all) {
+        uint64_t passed_ns = barrier->pass_ns - last_ns;
+
+        last_ns = barrier->pass_ns;
         all = true;
         for (uint32_t i = 0; !err && i < barrier->peers; i++) {
-            struct barrier_peer *peer = &barrier->peer[i];
-
-            err = peer_take(peer);
-            if (!err && !peer->ended && peer->lost)
-                err = peer_lost(peer);
-            all &= peer->ended;
+            err = peer_await(&barrier->peer[i], passed_ns);
+            all &= barrier->peer[i].ended;
         }
         if (!err && !all)
             barrier_wait(barrier, &rounds);
@@ -562,6 +645,42 @@ void emu_barrier_expect(struct emu_barrier *barrier, uint32_t peer, size_t bytes
 
 /* --- start and end --------------------------------------------------------------------- */
 
+static uint64_t clock_ns(clockid_t clock)
+{
+    struct timespec now;
+
+    clock_gettime(clock, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/*
+ * Return for how long the threads of this host have worked. The two clocks are read one after the
+ * other, so the result may be smaller than the last one. Called by the keeper thread.
+ */
+static uint64_t barrier_worked_ns(const struct emu_barrier *barrier)
+{
+    if (barrier->config.worked_ns)
+        return barrier->config.worked_ns(barrier->config.worked_ctx);
+    return clock_ns(CLOCK_PROCESS_CPUTIME_ID) - clock_ns(CLOCK_THREAD_CPUTIME_ID);
+}
+
+/*
+ * If this host has worked since the last look, report to the other hosts that it is busy. Threads
+ * that only wait for each other wake now and then, so a little work does not count.
+ */
+static void keeper_look(struct emu_barrier *barrier)
+{
+    uint64_t passed_ns = barrier->pass_ns - barrier->looked_ns, worked_ns;
+
+    if (barrier->err || passed_ns < 4 * barrier->keep_ns)
+        return;
+    worked_ns = barrier_worked_ns(barrier);
+    if (worked_ns > barrier->worked_ns + passed_ns / BARRIER_BUSY_FRACTION)
+        barrier_report_busy(barrier);
+    barrier->looked_ns = barrier->pass_ns;
+    barrier->worked_ns = worked_ns;
+}
+
 /* The keeper thread: runs the sessions while no other thread does. */
 static void *keeper_main(void *arg)
 {
@@ -571,6 +690,7 @@ static void *keeper_main(void *arg)
     while (!ends) {
         pthread_mutex_lock(&barrier->lock);
         barrier_pass(barrier);
+        keeper_look(barrier);
         ends = barrier->ends;
         pthread_mutex_unlock(&barrier->lock);
         if (!ends)
@@ -662,6 +782,7 @@ static int peer_init(struct emu_barrier *barrier, uint32_t i, const struct emu_b
     for (uint32_t before = 0; before < i; before++)
         peer->first &= barrier->peer[before].host != peer->host;
     peer->most_bytes = peer->first ? barrier->config.most_bytes : 2 * EMU_HOSTLINK_RECORD_BYTES;
+    peer->silent_ns = session.silent_ns;
     session.port = barrier->port[config->port];
     if (session.silent_ns / 16 < barrier->keep_ns)
         barrier->keep_ns = session.silent_ns / 16;

@@ -16,7 +16,9 @@
  *
  * While a host simulates, none of its workers sends frames. During this time a thread of the
  * barrier, the *keeper*, runs the sessions: it receives frames for the next sync and sends
- * keep-alives.
+ * keep-alives. While the host's other threads use processors, the keeper also reports to the other
+ * hosts that this host is busy. A host that sends only keep-alives for silent_ns while another one
+ * waits for it is lost: its workers have stopped, and would never end the superstep.
  *
  * Received records are kept until the sync of their superstep. A host can be ahead of another by at
  * most one superstep, so records of at most two supersteps are kept. If a host sends more than two
@@ -82,6 +84,12 @@ struct emu_barrier_config {
     bool (*failed)(uint32_t host, char *text, size_t bytes);
     uint64_t (*now_ns)(void *ctx); /* called by any thread; NULL: use the monotonic clock */
     void *now_ctx;
+    /*
+     * Called by the keeper: returns for how many ns threads that simulate have worked, summed over
+     * these threads. NULL: the processor time of all threads of this process except the keeper.
+     */
+    uint64_t (*worked_ns)(void *ctx);
+    void *worked_ctx;
 };
 
 struct emu_barrier_taker {

@@ -77,6 +77,7 @@ enum emu_step {
     EMU_STEP_MORE, /* more bytes of this superstep follow */
     EMU_STEP_LAST, /* the superstep ends here */
     EMU_STEP_FAIL, /* the host has failed; the bytes are the reason, a line for the user */
+    EMU_STEP_BUSY, /* the superstep takes long, and the host is working on it; no bytes */
     EMU_STEPS
 };
 

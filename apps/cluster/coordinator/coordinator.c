@@ -144,26 +144,42 @@ int coordinator_error_of(struct json_object *message, int64_t unsaid)
     return number >= 0 && number < 4096 ? -(int)number : -EIO;
 }
 
+/*
+ * Handle a message that a caller may need while it waits for a reply: hits, or a piece of a sample.
+ * Returns false if the message is of another kind.
+ */
+static bool message_of_counts(struct coordinator_agent *agent, struct json_object *message)
+{
+    struct json_object *hit;
+    bool hits = json_object_object_get_ex(message, "hit", &hit);
+    bool sample = json_object_object_get_ex(message, "sample", NULL);
+
+    if (hits)
+        coordinator_hits_down(&agent->hits, emu_json_number(message, "fault", 0),
+                              json_object_get_int64(hit));
+    else if (sample)
+        coordinator_message_of_sample(agent, message);
+    return hits || sample;
+}
+
+/* Handle a message according to the first kind whose field it has. */
 static void message_serve(struct coordinator_agent *agent, struct json_object *message)
 {
     int64_t client = emu_json_number(message, "client", -1);
     struct json_object *field;
 
+    if (message_of_counts(agent, message))
+        return;
     if (client >= 0)
         coordinator_message_of_client(agent, client, message);
-    if (json_object_object_get_ex(message, "hit", &field))
-        coordinator_hits_down(&agent->hits, emu_json_number(message, "fault", 0),
-                              json_object_get_int64(field));
-    if (json_object_object_get_ex(message, "sample", NULL))
-        coordinator_message_of_sample(agent, message);
-    if (json_object_object_get_ex(message, "link_lost", &field))
+    else if (json_object_object_get_ex(message, "link_lost", &field))
         message_of_link(agent, field);
-    if (json_object_object_get_ex(message, "cut_off", &field))
+    else if (json_object_object_get_ex(message, "cut_off", &field))
         message_of_node(agent, json_object_get_int64(field));
-    if (json_object_object_get_ex(message, "failed", &field))
+    else if (json_object_object_get_ex(message, "failed", &field))
         agent_failed(agent, emu_json_text(message, "failed", "?"),
                      coordinator_error_of(message, EIO));
-    if (emu_json_number(message, "reply", 0) > 0)
+    else if (emu_json_number(message, "reply", 0) > 0)
         coordinator_message_of_query(agent, message);
 }
 
@@ -300,14 +316,15 @@ static int agent_wait(struct coordinator_agent *agent, struct json_object **mess
                              : err;
 }
 
-/* Handle a message other than the awaited reply. Returns false if the message cannot be kept. */
+/*
+ * Take a message other than the awaited reply. Returns false if the message cannot be kept.
+ * Messages about processes and links are always kept. If they were handled here, a host could
+ * change the daemon's lists while the caller iterates over them.
+ */
 static bool message_take(struct coordinator_agent *agent, struct json_object *message)
 {
-    if (!json_object_object_get_ex(message, "hit", NULL) &&
-        !json_object_object_get_ex(message, "sample", NULL))
+    if (!message_of_counts(agent, message))
         return coordinator_defer(agent, message);
-    /* the code that waits for the reply may need these messages, so handle them first */
-    message_serve(agent, message);
     json_object_put(message);
     return true;
 }
@@ -658,7 +675,7 @@ void coordinator_close(struct coordinator *coord, const char *why)
         hosts_forget_kept(agent);
         json_object_put(agent->links);
         json_object_put(agent->pending.blocks);
-        json_object_put(agent->hits.counts);
+        free(agent->hits.count);
         free(agent->hits.link_down);
     }
     if (coord->kept_fd >= 0)

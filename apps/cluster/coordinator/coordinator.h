@@ -155,6 +155,9 @@ const struct fabric_mirror *coordinator_mirror(struct coordinator *coord);
 const struct fabric_totals *coordinator_totals_of(const struct coordinator *coord, uint32_t host,
                                                   struct json_object **links);
 
+/** coordinator_groups_refused - return how many groups @host has reported that it cannot make. */
+uint64_t coordinator_groups_refused(const struct coordinator *coord, uint32_t host);
+
 /**
  * coordinator_inject - return the functions by which the coordinator's injector applies faults to
  * devices of other hosts. Valid as long as @coord exists.

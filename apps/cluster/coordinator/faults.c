@@ -13,12 +13,20 @@
 #include "apps/cluster/coordinator/internal.h"
 #include "apps/inject/inject.h"
 #include "emu/util/clock.h"
+#include "emu/util/count.h"
 #include "emu/fault/log.h"
 #include "emu/util/now.h"
 
 static struct json_object *with_number(const char *name, uint64_t number)
 {
     return json_add_number(json_object_new_object(), name, number);
+}
+
+/* A host may report only on its own devices. Otherwise any host could keep a cable out of use. */
+static bool has_cable(const struct fabric *fabric, uint32_t host, uint32_t cable)
+{
+    return fabric_direction_host(fabric, 2 * cable, true) == host ||
+           fabric_direction_host(fabric, 2 * cable, false) == host;
 }
 
 /*
@@ -55,19 +63,52 @@ static void agent_taken_out(void *ctx, uint32_t cable)
     coordinator_notify(ctx, 0, "taken_out", with_number("cable", cable));
 }
 
+static int count_compare(const void *a, const void *b)
+{
+    const struct coordinator_hit_count *x = a, *y = b;
+
+    return (x->fault > y->fault) - (x->fault < y->fault);
+}
+
+/*
+ * Replace the numbers of hits by those in @list, [FAULT,HITS,…]. They are ordered, because a report
+ * searches them once for each of up to COORDINATOR_FAULTS_MOST faults. Without memory, or if the
+ * list is invalid, the earlier numbers are kept.
+ */
+static void counts_take(struct coordinator_hits *hits, struct json_object *list)
+{
+    size_t all = json_object_is_type(list, json_type_array) ? json_object_array_length(list) / 2
+                                                            : SIZE_MAX;
+    struct coordinator_hit_count *count;
+
+    if (all > COORDINATOR_FAULTS_MOST)
+        return;
+    count = calloc(all + 1, sizeof *count);
+    if (!count)
+        return;
+    for (size_t i = 0; i < all; i++)
+        count[i] = (struct coordinator_hit_count){.fault = hosts_number_at(list, 2 * i),
+                                                  .hits = hosts_number_at(list, 2 * i + 1)};
+    qsort(count, all, sizeof *count, count_compare);
+    free(hits->count);
+    hits->count = count;
+    hits->counts = (uint32_t)all;
+}
+
 static uint64_t agent_hits(void *ctx, uint32_t id)
 {
+    const struct coordinator_hit_count key = {.fault = id};
     struct coordinator *coord = ctx;
     uint64_t sum = 0;
 
     for (uint32_t h = 1; h < coord->config.count; h++) {
         const struct coordinator_hits *hits = &coord->agent[h].hits;
-        struct json_object *counts = hits->counts;
+        const struct coordinator_hit_count *found =
+            hits->counts ? bsearch(&key, hits->count, hits->counts, sizeof key, count_compare)
+                         : NULL;
 
-        sum += id < hits->link_down_slots ? hits->link_down[id] : 0;
-        for (size_t i = 0; counts && i + 1 < json_object_array_length(counts); i += 2)
-            if (hosts_number_at(counts, i) == id)
-                sum += hosts_number_at(counts, i + 1);
+        emu_sum(&sum, id < hits->link_down_slots ? hits->link_down[id] : 0);
+        emu_sum(&sum, found ? found->hits : 0);
     }
     return sum;
 }
@@ -90,19 +131,15 @@ void coordinator_hits_down(struct coordinator_hits *hits, int64_t fault, int64_t
         hits->link_down = link_down;
         hits->link_down_slots = slots;
     }
-    hits->link_down[fault] += (uint64_t)count;
+    emu_sum(&hits->link_down[fault], (uint64_t)count);
 }
 
 void coordinator_hits_keep(struct coordinator_hits *hits)
 {
-    struct json_object *counts = hits->counts;
-
-    for (size_t i = 0; counts && i + 1 < json_object_array_length(counts); i += 2)
-        coordinator_hits_down(hits, (int64_t)hosts_number_at(counts, i),
-                              (int64_t)hosts_number_at(counts, i + 1));
-    json_object_put(counts);
-    hits->counts = NULL;
-    hits->past_missed += hits->missed;
+    for (uint32_t i = 0; i < hits->counts; i++)
+        coordinator_hits_down(hits, (int64_t)hits->count[i].fault, (int64_t)hits->count[i].hits);
+    hits->counts = 0;
+    emu_sum(&hits->past_missed, hits->missed);
     hits->missed = 0;
 }
 
@@ -124,10 +161,24 @@ struct hits_take {
 };
 
 /*
- * Read a hit. Returns false if the hit is impossible in this fabric. The bytes of bool fields are
+ * Return whether @host may log hits of @name (struct emu_faults), which is a direction of a cable
+ * with an end on the host, or a combiner on the host.
+ */
+static bool has_fault(const struct fabric *fabric, uint32_t host, uint32_t name)
+{
+    uint32_t directions = 2 * fabric_cable_count(fabric);
+
+    if (name < directions)
+        return has_cable(fabric, host, name / 2);
+    return name - directions < fabric_combiners(fabric) &&
+           fabric_combiner_host(fabric, name - directions) == host;
+}
+
+/*
+ * Read a hit. Returns false if no device of @host can have logged it. The bytes of bool fields are
  * checked before they are copied, because C defines only the values 0 and 1 for a bool.
  */
-static bool hit_read(const struct fabric *fabric, struct json_object *digits,
+static bool hit_read(const struct fabric *fabric, uint32_t host, struct json_object *digits,
                      struct emu_fault_hit *hit)
 {
     uint8_t bytes[sizeof *hit];
@@ -137,8 +188,7 @@ static bool hit_read(const struct fabric *fabric, struct json_object *digits,
         bytes[offsetof(struct emu_fault_hit, known)] > 1)
         return false;
     memcpy(hit, bytes, sizeof *hit);
-    return hit->cable < 2 * fabric_cable_count(fabric) + fabric_combiners(fabric) &&
-           hit->what <= EMU_FAULT_SEE;
+    return has_fault(fabric, host, hit->cable) && hit->what <= EMU_FAULT_SEE;
 }
 
 /* Pass on the hits in a reply, with their times converted to this host's clock. */
@@ -149,20 +199,16 @@ static void take_hits(void *ctx, uint32_t host, struct json_object *reply)
     const struct fabric *fabric = take->coord->config.fabric;
     uint64_t here_ps = fabric_has_time(fabric) ? fabric_now_ps(fabric) : emu_now_ns() * 1000u;
     uint64_t there_ps = (uint64_t)emu_json_number(reply, "now_ps", 0);
-    struct json_object *log, *counts = json_object_object_get(reply, "hits");
+    struct json_object *log;
     size_t count = numbers(reply, "log", 1, &log);
 
-    if (json_object_is_type(counts, json_type_array) &&
-        json_object_array_length(counts) <= 2 * (size_t)COORDINATOR_FAULTS_MOST) {
-        json_object_put(hits->counts);
-        hits->counts = json_object_get(counts);
-    }
+    counts_take(hits, json_object_object_get(reply, "hits"));
     hits->missed = (uint64_t)emu_json_number(reply, "missed", 0);
     take->more[host] = emu_json_number(reply, "more", 0) != 0;
     for (size_t i = 0; i < count && i < HOSTS_HITS_MOST; i++) {
         struct emu_fault_hit hit;
 
-        if (!hit_read(fabric, json_object_array_get_idx(log, i), &hit))
+        if (!hit_read(fabric, host, json_object_array_get_idx(log, i), &hit))
             continue;
         hit.at_ps += here_ps - there_ps;
         if (hit.at_ps > here_ps) /* a later time would delay faults that begin after this hit */
@@ -190,8 +236,10 @@ uint64_t coordinator_hits_missed(struct coordinator *coord)
 {
     uint64_t missed = 0;
 
-    for (uint32_t h = 1; h < coord->config.count; h++)
-        missed += coord->agent[h].hits.missed + coord->agent[h].hits.past_missed;
+    for (uint32_t h = 1; h < coord->config.count; h++) {
+        emu_sum(&missed, coord->agent[h].hits.missed);
+        emu_sum(&missed, coord->agent[h].hits.past_missed);
+    }
     return missed;
 }
 
@@ -223,13 +271,6 @@ static void past_add(const struct test_take *take, uint32_t i, const struct fabr
     if (pasts->ends < 2)
         pasts->end[pasts->ends] = *past;
     pasts->ends++;
-}
-
-/* A host may report only on its own devices. Otherwise any host could keep a cable out of use. */
-static bool has_cable(const struct fabric *fabric, uint32_t host, uint32_t cable)
-{
-    return fabric_direction_host(fabric, 2 * cable, true) == host ||
-           fabric_direction_host(fabric, 2 * cable, false) == host;
 }
 
 static void take_tests(void *ctx, uint32_t host, struct json_object *reply)
@@ -360,7 +401,7 @@ static void take_rerouted(void *ctx, uint32_t host, struct json_object *reply)
 
     (void)host;
     sum->segments += (uint32_t)emu_json_number(reply, "segments", 0);
-    sum->partitioned += (uint64_t)emu_json_number(reply, "partitioned", 0);
+    emu_sum(&sum->partitioned, (uint64_t)emu_json_number(reply, "partitioned", 0));
 }
 
 void coordinator_mirror_reroute_in_flight(void *ctx, bool reachable, bool drops,
@@ -413,7 +454,7 @@ void coordinator_mirror_drops(void *ctx, uint64_t bound_ps)
 
 void coordinator_mirror_failed(void *ctx, uint32_t group)
 {
-    coordinator_do(ctx, 0, "failed", with_number("group", group), 0);
+    coordinator_notify(ctx, 0, "failed", with_number("group", group));
 }
 
 void coordinator_mirror_unit_out(void *ctx, uint32_t sw)

@@ -26,9 +26,15 @@ struct coordinator_pending {
                                  * clock */
 };
 
+struct coordinator_hit_count {
+    uint64_t fault, hits;
+};
+
 /* Hits of faults on an agent's host (faults.c). */
 struct coordinator_hits {
-    struct json_object *counts; /* [FAULT,HITS,…] as the agent last reported them, or NULL */
+    /* hits of each fault as the agent last reported them, ordered by the faults' numbers */
+    struct coordinator_hit_count *count;
+    uint32_t counts;
     /* by fault: packets lost on cables that went down, plus all hits of former incarnations */
     uint64_t *link_down;
     uint32_t link_down_slots;
@@ -56,10 +62,11 @@ struct coordinator_agent {
     uint32_t number;
     struct conn conn;
     uint32_t events;
-    bool blocked;          /* output to processes waits until conn.out has space */
-    bool lost;             /* the host is lost; its next incarnation may connect over conn */
-    bool back;             /* a new incarnation has connected, and waits to be admitted */
-    uint32_t incarnations; /* number of times that the host has rejoined */
+    bool blocked;            /* output to processes waits until conn.out has space */
+    bool lost;               /* the host is lost; its next incarnation may connect over conn */
+    bool back;               /* a new incarnation has connected, and waits to be admitted */
+    uint32_t incarnations;   /* number of times that the host has rejoined */
+    uint64_t groups_refused; /* how often the host has replied that it cannot make a group */
     /* why the last host that claimed to be this one was rejected; "": none was */
     char why[HOSTS_WHY_BYTES];
     struct emu_list processes;

@@ -6,10 +6,12 @@
  */
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "apps/fabric/comm.h"
 #include "apps/cluster/coordinator/internal.h"
+#include "emu/hostif/hostif.h"
 
 static struct json_object *of_node(uint32_t node)
 {
@@ -25,12 +27,21 @@ static int mirror_attach(void *ctx, uint32_t host, uint32_t node)
 static void mirror_detach(void *ctx, uint32_t host, uint32_t node, bool dead)
 {
     coordinator_view_forget(ctx, host, node);
-    coordinator_do(ctx, host, "detach", json_add_number(of_node(node), "dead", dead), 0);
+    coordinator_notify(ctx, host, "detach", json_add_number(of_node(node), "dead", dead));
 }
 
+/*
+ * Wait only for a process that attaches: all hosts must know it before it sends. That a process has
+ * left is not urgent, and the deaths of processes must not wait for a host that does not answer.
+ */
 static void mirror_incarnation(void *ctx, uint32_t node, uint64_t word)
 {
-    coordinator_do(ctx, 0, "node_incarnation", json_add_number(of_node(node), "word", word), 0);
+    struct json_object *with = json_add_number(of_node(node), "word", word);
+
+    if (emu_incarnation_attached(word))
+        coordinator_do(ctx, 0, "node_incarnation", with, 0);
+    else
+        coordinator_notify(ctx, 0, "node_incarnation", with);
 }
 
 static void mirror_linked(void *ctx, uint32_t node, bool linked)
@@ -38,22 +49,42 @@ static void mirror_linked(void *ctx, uint32_t node, bool linked)
     coordinator_notify(ctx, 0, "linked", json_add_number(of_node(node), "linked", linked));
 }
 
-static int mirror_group(void *ctx, const struct fabric_group_call *group)
+struct group_error {
+    struct coordinator *coord;
+    char *text;
+    size_t bytes;
+};
+
+static void take_group(void *ctx, uint32_t host, struct json_object *reply)
+{
+    const struct group_error *error = ctx;
+    int err = coordinator_error_of(reply, 0);
+
+    if (!err)
+        return;
+    error->coord->agent[host].groups_refused++;
+    snprintf(error->text, error->bytes, "host %s cannot make the group: %s",
+             error->coord->config.name[host], strerror(-err));
+}
+
+/* The call fails only if a host reports an error, since a host that does not answer is lost. */
+static int mirror_group(void *ctx, const struct fabric_group_call *group, char *error,
+                        size_t error_bytes)
 {
     struct json_object *with = json_object_new_object(), *nodes = json_object_new_array();
+    struct group_error take = {ctx, error, error_bytes};
 
     for (uint32_t i = 0; i < group->count; i++)
         json_object_array_add(nodes, json_object_new_int64(group->nodes[i]));
     json_object_object_add(with, "nodes", nodes);
     json_add_number(with, "wide", group->wide);
     json_add_number(with, "group", group->id);
-    return coordinator_call(ctx, 0, "group", with, NULL, NULL);
+    return coordinator_call(ctx, 0, "group", with, take_group, &take) ? -ENOSPC : 0;
 }
 
 static void mirror_leave(void *ctx, uint32_t group, uint32_t node)
 {
-    /* -ENOENT: the host had no memory for this group, so no node can leave it there */
-    coordinator_do(ctx, 0, "leave", json_add_number(of_node(node), "group", group), -ENOENT);
+    coordinator_notify(ctx, 0, "leave", json_add_number(of_node(node), "group", group));
 }
 
 static void mirror_link(void *ctx, uint32_t cable, bool up, uint32_t fault)
@@ -191,6 +222,11 @@ static void mirror_comm(void *ctx, struct fabric_comm *sum)
     coordinator_call(coord, 0, "comm", json_object_new_object(), add_comm, &comms);
     for (uint32_t h = 1; h < coord->config.count; h++)
         rest_of_comm(coord, h, &comms);
+}
+
+uint64_t coordinator_groups_refused(const struct coordinator *coord, uint32_t host)
+{
+    return host ? coord->agent[host].groups_refused : 0;
 }
 
 const struct fabric_totals *coordinator_totals_of(const struct coordinator *coord, uint32_t host,

@@ -105,7 +105,8 @@ bool coordinator_view_pending(void *ctx, uint32_t host, uint32_t node, struct em
     char name[NODE_NAME_BYTES];
     size_t bytes;
 
-    if (now_ns - *asked_ns >= PENDING_OLD_NS) {
+    /* a host that has not answered a query yet would delay the fetch: use the old data */
+    if (now_ns - *asked_ns >= PENDING_OLD_NS && !coord->query[COORDINATOR_ANSWER].waits) {
         *asked_ns = now_ns;
         pending_fetch(coord);
     }
@@ -140,6 +141,8 @@ static struct json_object *of_group(uint32_t group)
 }
 
 struct arrived_list {
+    const struct fabric *fabric;
+    uint32_t group;
     struct fabric_arrived *at;
     uint32_t count, max;
     uint32_t ports; /* number of ports of the largest switch */
@@ -150,13 +153,13 @@ static void arrived_take(void *ctx, uint32_t host, struct json_object *reply)
     struct json_object *list = json_object_object_get(reply, "arrived");
     struct arrived_list *arrived = ctx;
 
-    (void)host;
     for (size_t i = 0; i < emu_json_count(list) && arrived->count < arrived->max;
          i += 1 + EMU_PORT_WORDS) {
         struct fabric_arrived *at = &arrived->at[arrived->count];
 
         at->at = (uint32_t)hosts_number_at(list, i);
-        if (hosts_ports_read(&at->ports, list, i + 1, arrived->ports))
+        if (hosts_ports_read(&at->ports, list, i + 1, arrived->ports) &&
+            fabric_arrived_is_on(arrived->fabric, arrived->group, at->at, host))
             arrived->count++;
     }
 }
@@ -165,7 +168,9 @@ uint32_t coordinator_view_arrived(void *ctx, uint32_t group, uint32_t seq,
                                   struct fabric_arrived *ret, uint32_t max)
 {
     const struct coordinator *coord = ctx;
-    struct arrived_list arrived = {.at = ret,
+    struct arrived_list arrived = {.fabric = coord->config.fabric,
+                                   .group = group,
+                                   .at = ret,
                                    .max = max,
                                    .ports = fabric_graph(coord->config.fabric)->ports};
 
@@ -196,6 +201,7 @@ bool coordinator_view_mismatch(void *ctx, uint32_t group, struct emu_mismatch *r
 /* --- links ------------------------------------------------------------------------------- */
 
 struct stalls_list {
+    const struct fabric *fabric;
     struct fabric_stall *at;
     uint32_t count, max;
     uint64_t now_ns;
@@ -206,24 +212,30 @@ static void stalls_take(void *ctx, uint32_t host, struct json_object *reply)
     struct json_object *list = json_object_object_get(reply, "stalls");
     struct stalls_list *stalls = ctx;
 
-    (void)host;
     for (size_t i = 0; i + HOSTS_STALL <= emu_json_count(list) && stalls->count < stalls->max;
          i += HOSTS_STALL) {
         uint64_t age_ns = hosts_number_at(list, i + 4);
 
-        stalls->at[stalls->count++] = (struct fabric_stall){
+        struct fabric_stall *stall = &stalls->at[stalls->count];
+
+        *stall = (struct fabric_stall){
             .node = (uint32_t)hosts_number_at(list, i),
             .sw = (uint32_t)hosts_number_at(list, i + 1),
             .port = (uint32_t)hosts_number_at(list, i + 2),
             .wait = (enum fabric_wait)hosts_number_at(list, i + 3),
             .since_ns = stalls->now_ns > age_ns ? stalls->now_ns - age_ns : 0,
         };
+        stalls->count += fabric_stall_is_on(stalls->fabric, stall, host);
     }
 }
 
 uint32_t coordinator_view_stalls(void *ctx, uint64_t now_ns, struct fabric_stall *ret, uint32_t max)
 {
-    struct stalls_list stalls = {.at = ret, .max = max, .now_ns = now_ns};
+    const struct coordinator *coord = ctx;
+    struct stalls_list stalls = {.fabric = coord->config.fabric,
+                                 .at = ret,
+                                 .max = max,
+                                 .now_ns = now_ns};
 
     coordinator_call(ctx, 0, "stalls", json_object_new_object(), stalls_take, &stalls);
     return stalls.count;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "apps/manager/manager.h"
+#include "apps/fabric/hosts.h"
 #include "apps/fabric/links.h"
 #include "emu/util/combine.h"
 #include "tests/test.h"
@@ -685,6 +686,44 @@ static void drops__of_a_group_come_first(void)
     fixture_close(&r);
 }
 
+/* Let @host report that a segment of @group overran a buffer on that host. */
+static void report_of_group(struct fixture *r, uint32_t host, uint32_t group)
+{
+    struct fabric_drop loss = {.what = FABRIC_LOST_OF_GROUP, .group = group};
+
+    while (fabric_direction_host(r->w.fabric, 2 * loss.cable, false) != host)
+        loss.cable++;
+    fabric_drop_receive(r->w.fabric, host, &loss);
+}
+
+/* Three hosts, the second with nodes 0 and 1, the third with the others. */
+static void loss__of_a_group_elsewhere_is_refused(void)
+{
+    static const uint32_t of[] = {1, 2, 0, 0};
+    static const struct fabric_hosts hosts = {.count = 3, .of = of};
+    const uint32_t nodes[] = {2, 3};
+    uint32_t group, other;
+    struct fabric_drop loss;
+    char error[160];
+    struct fixture r;
+
+    fixture_open(&r, "oq2004", NULL);
+    CU_ASSERT_EQUAL_FATAL(r.w.graph->switches, sizeof of / sizeof of[0]);
+    r.w.fabric->config.hosts = &hosts;
+    group = fixture_group_of_first(r.w.fabric, 2);
+    CU_ASSERT_EQUAL(fabric_group_create(r.w.fabric, nodes, 2, &other, error, sizeof error), 0);
+    report_of_group(&r, 2, group);
+    report_of_group(&r, 1, other);
+    CU_ASSERT_EQUAL(fabric_drops_refused(r.w.fabric), 2);
+    CU_ASSERT_FALSE(fabric_drop_take(r.w.fabric, &loss));
+    report_of_group(&r, 1, group);
+    CU_ASSERT_EQUAL(fabric_drops_refused(r.w.fabric), 2);
+    CU_ASSERT_TRUE(fabric_drop_take(r.w.fabric, &loss));
+    CU_ASSERT_EQUAL(loss.group, group);
+    r.w.fabric->config.hosts = NULL;
+    fixture_close(&r);
+}
+
 static const struct test_case cases[] = {
     CASE(unit__stuck_leaves_service),
     CASE(group__idle_moves_to_another_root),
@@ -698,6 +737,7 @@ static const struct test_case cases[] = {
     CASE(pair__dropping_on_several_cables_is_reported_once),
     CASE(drops__are_reported_in_order),
     CASE(drops__of_a_group_come_first),
+    CASE(loss__of_a_group_elsewhere_is_refused),
     {0},
 };
 

@@ -44,6 +44,8 @@ struct node_host {
     void (*lie)(struct traffic_hosts *hosts, uint64_t *next_ps);
     uint32_t lies_at;          /* 0: LIES_AT */
     bool (*stops)(void *host); /* emu_barrier_config.stops; NULL: never */
+    bool stands_still;         /* its threads do not work */
+    uint32_t looks;            /* how often the barrier has looked whether they do */
     uint32_t asked;            /* how often that was called */
     uint32_t reports;          /* progress: how often completion of the run was reported */
     int err;
@@ -69,6 +71,16 @@ static uint64_t host_now(void *ctx)
     struct node_host *host = ctx;
 
     atomic_fetch_add_explicit(&host->polls, 1, memory_order_relaxed);
+    return atomic_load_explicit(&host->fixture->now_ns, memory_order_relaxed);
+}
+
+/* As if its threads had worked all the time, or never, but the clock were read inaccurately. */
+static uint64_t host_worked(void *ctx)
+{
+    struct node_host *host = ctx;
+
+    if (host->stands_still)
+        return ++host->looks % 2;
     return atomic_load_explicit(&host->fixture->now_ns, memory_order_relaxed);
 }
 
@@ -155,7 +167,9 @@ static int host_barrier(struct node_host *host, struct emu_barrier **ret)
                                         .stops = host->stops,
                                         .stops_ctx = host,
                                         .now_ns = host_now,
-                                        .now_ctx = host};
+                                        .now_ctx = host,
+                                        .worked_ns = host_worked,
+                                        .worked_ctx = host};
 
     for (uint32_t h = 0; h < fixture->hosts; h++) {
         if (h == host->self)
@@ -986,6 +1000,27 @@ static void traffic_run__waiting_for_another_host_can_be_ended(void)
     fixture_free(&fixture);
 }
 
+/* Its sessions send keep-alives, but its worker has stopped. */
+static void traffic_run__with_a_host_that_stands_still_ends(void)
+{
+    struct traffic_config config = short_run("uniform");
+    uint64_t seed = 1;
+    struct fixture fixture;
+
+    fixture_make(&fixture, HOSTS_MOST, config.fabric.graph, &seed);
+    fixture.silent_ns = SILENT_NS;
+    fixture.host[1].lie = never_ends_a_superstep;
+    fixture.host[1].stands_still = true;
+    liar.red = &fixture.host[0];
+    fixture_run(&fixture, &config, NULL);
+    for (uint32_t h = 0; h < HOSTS_MOST; h += 2) {
+        CU_ASSERT(fixture.host[h].err == -EHOSTDOWN || fixture.host[h].err == -ECONNABORTED);
+        CU_ASSERT_PTR_NOT_NULL(
+            strstr(fixture.host[h].error, "host green was lost: it still sends"));
+    }
+    fixture_free(&fixture);
+}
+
 /* --- invalid logs -------------------------------------------------------------------------- */
 
 #define ANY UINT64_MAX
@@ -1157,6 +1192,7 @@ int main(void)
         CASE(traffic_run__with_a_lying_host_ends),
         CASE(traffic_run__with_a_never_idle_host_can_be_ended),
         CASE(traffic_run__waiting_for_another_host_can_be_ended),
+        CASE(traffic_run__with_a_host_that_stands_still_ends),
         CASE(traffic_run__with_forged_completions_fails),
         CASE(traffic_run__with_parts_of_past_operations_fails),
         CASE(traffic_run__with_impossible_counts_or_multicasts_fails),

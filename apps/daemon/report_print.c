@@ -463,8 +463,7 @@ static void print_counted_as(FILE *out, struct json_object *collectives)
         [FABEMU_COLL_SCAN] = "allreduce or broadcast",
         [FABEMU_COLL_ALLTOALL] = "allreduce or broadcast",
     };
-    int column = 0;
-    char word[96] = "";
+    bool any = false;
 
     for (int coll = 0; coll < FABEMU_COLLS; coll++) {
         const char *name = telemetry_collectives[coll];
@@ -472,17 +471,11 @@ static void print_counted_as(FILE *out, struct json_object *collectives)
 
         if (!others[coll] || !(number(one, "in_switch") || number(one, "in_adapter")))
             continue;
-        if (*word) {
-            strcat(word, ",");
-            print_wrapped(out, &column, word);
-        }
-        snprintf(word, sizeof word - 1, *word ? " %s as %s" : "    calls below: %s counts as %s",
-                 name, others[coll]);
+        fprintf(out, "%s%s counts as %s", any ? ", " : "    calls below: ", name, others[coll]);
+        any = true;
     }
-    if (!*word)
-        return;
-    print_wrapped(out, &column, word);
-    fputc('\n', out);
+    if (any)
+        fputc('\n', out);
 }
 
 void report_print(FILE *out, struct json_object *report)

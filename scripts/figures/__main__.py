@@ -20,10 +20,10 @@ import paper_oq
 import paper_qsnet
 import published
 import tables
-from nearest import question
 from lines import folded, say
 from measure import Measurement, Stop
 from model import Effort, Results
+from nearest import question
 from store import Fabemu, Store
 
 EXIT_FAILURE, EXIT_USAGE = 1, 2

@@ -747,6 +747,6 @@ void options_print_idle(const struct options *options, const struct fabric_confi
             print_message("--bound %s has no effect here: it is for %s", of_profile[i].name, what);
     }
     if (config->threads < FABRIC_THREADS_DEVICE && config->threads > config->graph->switches)
-        print_message("--threads %u: only %u threads are used, one for each switch of this network",
+        print_message("--threads %u: fabemu uses only %u, one for each switch of this network",
                       config->threads, config->graph->switches);
 }

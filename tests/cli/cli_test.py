@@ -166,7 +166,7 @@ class CliTest(FabemuCase):
                 (("--set", "credit=row", "--profile", "qsnet3"), "credit=row has no effect here"),
                 (("--bound", "reply=3s,retries=off"), "--bound retries has no effect here"),
                 (("--bound", "reply=3s"), "--bound reply has no effect here"),
-                (("--topo", "kary:2,2", "--threads", "5"), "only 4 threads are used")):
+                (("--topo", "kary:2,2", "--threads", "5"), "fabemu uses only 4, one for each")):
             with self.subTest(options=options):
                 done = self.fabemu("run", *options, "--", "true")
                 self.assertEqual(done.returncode, 0, done.stderr)

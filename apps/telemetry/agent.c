@@ -18,6 +18,7 @@
 #include "apps/fabric/hosts.h"
 #include "apps/fabric/links.h"
 #include "apps/telemetry/internal.h"
+#include "emu/util/count.h"
 #include "emu/util/now.h"
 
 /* The first number of a record is its type. The comments list the numbers after it. */
@@ -264,7 +265,7 @@ static bool receive_counters(struct received *received, uint64_t kind, const uin
         if (owns && counter[c].kind == FABRIC_GAUGE)
             sum[c] = clamp_u32(n[1 + c]);
         else if (owns || counter[c].kind == FABRIC_CUMULATIVE_AT_BOTH_ENDS)
-            sum[c] += n[1 + c];
+            emu_sum(&sum[c], n[1 + c]);
     }
     return true;
 }
@@ -279,7 +280,7 @@ static bool receive_finished(struct received *received, const uint64_t *n)
                                .began_ns = received->now_ns > n[5] ? received->now_ns - n[5] : 0,
                                .ended_ns = received->now_ns > n[6] ? received->now_ns - n[6] : 0};
 
-    if (n[2] >= EMU_KINDS || n[4] < 1 || n[4] > t->source.config->graph->nodes)
+    if (n[2] >= EMU_KINDS || n[4] < 1 || n[4] > t->source.config->graph->nodes || n[5] < n[6])
         return false;
     telemetry_finished_note(t, &one, (uint32_t)n[4], t->samples + 1);
     return true;
@@ -287,8 +288,8 @@ static bool receive_finished(struct received *received, const uint64_t *n)
 
 static bool receive_sums(struct received *received, const uint64_t *n)
 {
-    received->telemetry->finished_count += n[0];
-    received->telemetry->finished_missed += n[1];
+    emu_sum(&received->telemetry->finished_count, n[0]);
+    emu_sum(&received->telemetry->finished_missed, n[1]);
     return true;
 }
 
@@ -297,7 +298,7 @@ static bool receive_totals(struct received *received, const uint64_t *n)
     uint64_t *sum = (uint64_t *)(void *)&received->telemetry->remote_totals;
 
     for (size_t i = 0; i < FABRIC_COUNTERS; i++)
-        sum[i] += n[i];
+        emu_sum(&sum[i], n[i]);
     return true;
 }
 

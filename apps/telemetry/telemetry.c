@@ -10,6 +10,7 @@
 #include "apps/manager/manager.h"
 #include "apps/telemetry/aggregate.h"
 #include "apps/telemetry/internal.h"
+#include "emu/util/count.h"
 
 static const struct telemetry_process no_process = {.rank = -1};
 static const struct telemetry_wait no_wait = {.other = -1, .group = -1};
@@ -260,6 +261,6 @@ void telemetry_sample(struct telemetry *t, uint64_t now)
     }
     fabric_totals_here(t->source.fabric, &t->totals);
     for (size_t i = 0; i < FABRIC_COUNTERS; i++)
-        ((uint64_t *)(void *)&t->totals)[i] +=
-            ((const uint64_t *)(const void *)&t->remote_totals)[i];
+        emu_sum(&((uint64_t *)(void *)&t->totals)[i],
+                ((const uint64_t *)(const void *)&t->remote_totals)[i]);
 }

@@ -437,6 +437,27 @@ def bad_wire(checks, args, kind, network):
     checks.that(all(seen.values()), f"{what}: the hosts saw nothing of it: {links}")
 
 
+def lies(checks, args, liar, network):
+    """A host lies in the frames that it sends. The other host may refuse or lose it, but does not
+    crash, and the run ends."""
+    what = f"h{liar} lies, {network}, --seed {args.seed}"
+    with common.scratch() as cwd:
+        log = pathlib.Path(cwd) / "lies"
+        wire = [program(args, "wire"), "--seed", str(args.seed), "--liar", str(liar), "--lie",
+                "0.001", "--lie-json", "0.2", "--log", str(log)]
+        command = ["mpirun", "-np", str(RANKS), program(args, "mpi_rounds"), "--seconds", "3"]
+        result, _ = over(args, 2, ["--silent", "2s", "--wire", " ".join(wire)],
+                         ["--keep-going", *(common.QSNET3 if network == "packets" else [])],
+                         ["sh", "-c", " ".join(command) + "; true"], cwd)
+        told = log.read_text(errors="replace").splitlines() if log.exists() else []
+    crashed = re.search(r"Sanitizer|runtime error:|the fabric[^\n]* was killed by signal "
+                        r"(?:4|6|7|8|11)\b", result.output)
+    checks.that(result.status is not None and not result.left and LEFT not in result.output and
+                not crashed, f"{what}: {result.wrong()}\n{result.tail()}\n" + "\n".join(told))
+    print(f"{what}: {len(told)} lies")
+    checks.that(told, f"{what}: it told no lies\n{result.tail()}")
+
+
 class Event:
     """A random event during one run, once its ranks communicate. @continues: the run must continue
     with the survivors."""
@@ -733,6 +754,8 @@ def parts_of(args):
     parts += [("gone", ended_by, (Event(args.seed),))]
     parts += [(f"kill{i}", ended_by, (Event(args.seed + i, kill=kill),))
               for i, kill in enumerate(KILLS)]
+    parts += [(f"lies{liar}-{network}", lies, (liar, network))
+              for liar, network in ((1, "oq2004"), (0, "packets"), (1, "packets"))]
     parts += [("wire-packets", bad_wire, ("all", "packets")), ("hpcc", hpcc, ())]
     return parts
 

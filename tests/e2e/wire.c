@@ -4,7 +4,12 @@
  * duplicates, delays and thereby reorders them, at random by a seed. It replaces netem, which some
  * kernels do not have.
  *
- *    wire [--seed N] [--lose P] [--double P] [--late P] [--delay US] [--jitter US] PORT PORT...
+ *    wire [--seed N] [--lose P] [--double P] [--late P] [--delay US] [--jitter US]
+ *         [--liar I [--lie P] [--lie-json P] [--honest MS] [--log FILE]] PORT PORT...
+ *
+ * With --liar, it changes frames that arrive at the port with index I as a lying host might
+ * (lies.h): a fraction --lie of them in a record, and --lie-json in the JSON of the control
+ * channel. During the first --honest ms it changes none. It writes the changes to FILE.
  *
  * P are probabilities from 0 to 1. Each frame is delayed by DELAY plus a random time of up to
  * JITTER microseconds; a fraction LATE of them by up to ten times JITTER more. A signal ends it;
@@ -29,11 +34,14 @@
 
 #include <arpa/inet.h>
 
-#define PORTS_MAX  4u
-#define HELD_MAX   16384u /* frames in flight */
-#define FRAME_MAX  9216u
-#define MACS_MAX   16u
-#define SOCKET_BUF (64 << 20)
+#include "tests/e2e/lies.h"
+
+#define PORTS_MAX      4u
+#define HELD_MAX       16384u /* frames in flight */
+#define FRAME_MAX      9216u
+#define MACS_MAX       16u
+#define LIES_FRAME_MAX 9014u /* MTU 9000 and the Ethernet header */
+#define SOCKET_BUF     (64 << 20)
 
 struct held {
     uint64_t due_ns;
@@ -58,6 +66,8 @@ struct wire {
     struct held *held; /* a heap: the first is due first */
     uint64_t carried, lost, doubled, overtaken, overflow, refused;
     uint64_t last_number[PORTS_MAX]; /* the last number that left on this port */
+    uint32_t liar;                   /* index of the port of the lying host; PORTS_MAX: none */
+    struct lies lies;
 };
 
 static uint64_t now_ns(void)
@@ -182,6 +192,7 @@ static void carry(struct wire *w, const uint8_t *frame, uint32_t bytes, uint32_t
 static void take(struct wire *w, uint32_t from)
 {
     uint8_t frame[FRAME_MAX];
+    uint32_t length_now;
     struct sockaddr_ll address;
     socklen_t length = sizeof address;
     ssize_t bytes;
@@ -197,9 +208,14 @@ static void take(struct wire *w, uint32_t from)
         w->mac[w->macs++].port = from;
     }
     to = port_of(w, frame);
+    length_now = (uint32_t)bytes;
+    if (from == w->liar)
+        length_now = lies_tell(&w->lies, frame, length_now, LIES_FRAME_MAX);
+    else if (w->liar < PORTS_MAX && to == w->liar)
+        lies_hide(&w->lies, frame, length_now);
     for (uint32_t port = 0; port < w->ports; port++)
         if (port != from && (to == port || to == PORTS_MAX))
-            carry(w, frame, (uint32_t)bytes, port);
+            carry(w, frame, length_now, port);
 }
 
 /* Forward until a signal arrives. */
@@ -257,13 +273,13 @@ static int port_open(const char *name)
 
 static void options(struct wire *w, int argc, char **argv)
 {
-    static const struct option known[] = {{"seed", required_argument, NULL, 's'},
-                                          {"lose", required_argument, NULL, 'l'},
-                                          {"double", required_argument, NULL, 'd'},
-                                          {"late", required_argument, NULL, 'a'},
-                                          {"delay", required_argument, NULL, 'y'},
-                                          {"jitter", required_argument, NULL, 'j'},
-                                          {NULL, 0, NULL, 0}};
+    static const struct option known[] = {
+        {"seed", required_argument, NULL, 's'},     {"lose", required_argument, NULL, 'l'},
+        {"double", required_argument, NULL, 'd'},   {"late", required_argument, NULL, 'a'},
+        {"delay", required_argument, NULL, 'y'},    {"jitter", required_argument, NULL, 'j'},
+        {"liar", required_argument, NULL, 'L'},     {"lie", required_argument, NULL, 'r'},
+        {"lie-json", required_argument, NULL, 'o'}, {"honest", required_argument, NULL, 'h'},
+        {"log", required_argument, NULL, 'g'},      {NULL, 0, NULL, 0}};
     int option;
 
     while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
@@ -285,6 +301,21 @@ static void options(struct wire *w, int argc, char **argv)
             break;
         case 'j':
             w->jitter_ns = strtoull(optarg, NULL, 10) * 1000;
+            break;
+        case 'L':
+            w->liar = (uint32_t)strtoul(optarg, NULL, 10);
+            break;
+        case 'r':
+            w->lies.records = strtod(optarg, NULL);
+            break;
+        case 'o':
+            w->lies.json = strtod(optarg, NULL);
+            break;
+        case 'h':
+            w->lies.after_ns = now_ns() + strtoull(optarg, NULL, 10) * 1000000;
+            break;
+        case 'g':
+            w->lies.log = fopen(optarg, "w");
             break;
         default:
             exit(2);
@@ -308,7 +339,9 @@ int main(int argc, char **argv)
     w.held = calloc(HELD_MAX, sizeof *w.held);
     if (signal_fd < 0 || !w.held)
         fatal("cannot begin");
+    w.liar = PORTS_MAX;
     options(&w, argc, argv);
+    w.lies.random = w.random;
     serve(&w, signal_fd);
     printf("wire: %llu carried, %llu lost, %llu doubled, %llu overtaken, %llu refused, %llu "
            "without room\n",

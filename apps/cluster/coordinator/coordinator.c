@@ -39,6 +39,7 @@ void coordinator_lose(struct coordinator_agent *agent, const char *why)
         return;
     agent->lost = true;
     agent->back = false;
+    snprintf(agent->lost_why, sizeof agent->lost_why, "%s", why);
     conn_close(&agent->conn);
     hosts_forget_kept(agent);
     json_object_put(agent->links); /* this is the report on the links of the former incarnation */
@@ -583,7 +584,11 @@ static int host_await(struct coordinator *coord, uint32_t h, int64_t until_ms, c
         if (err == -EAGAIN && ends_within(coord, CONNECT_CHECK_MS))
             return -ECANCELED;
     }
-    return err;
+    if (err != -EHOSTDOWN || emu_now_ms() >= until_ms)
+        return err;
+    snprintf(why, HOSTS_WHY_BYTES, "host %s is lost: %.*s", coord->config.name[h],
+             HOSTS_WHY_BYTES / 2, coord->agent[h].lost_why);
+    return -EPROTO;
 }
 
 /* Wait until all hosts are connected with each other. Processes are served only after that. */

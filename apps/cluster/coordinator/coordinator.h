@@ -116,8 +116,8 @@ struct coordinator_config {
  * coordinator_open - connect to all other hosts, and return when each of them has replied to a
  * first call. Owns the sockets in config->control, even on an error. Thread: the fabric's manager;
  * this holds for all functions of this file. Errors: -ENOMEM; -EMFILE; -ETIMEDOUT; -EPROTO, a host
- * has another cluster file; -EHOSTDOWN; -ECANCELED, signal_fd or owner_fd is readable; with one
- * line in @error.
+ * has another cluster file, or sent an invalid message; -EHOSTDOWN; -ECANCELED, signal_fd or
+ * owner_fd is readable; with one line in @error.
  */
 int coordinator_open(struct coordinator **ret, const struct coordinator_config *config, char *error,
                      size_t error_bytes);

@@ -18,6 +18,23 @@ static struct json_object *of_node(uint32_t node)
     return json_add_number(json_object_new_object(), "node", node);
 }
 
+/*
+ * Send a change that every host can make. Do not wait for the hosts, unless the changes before it
+ * have filled the control channel of a host: thousands of processes may die at the same time.
+ */
+static void change_send(struct coordinator *coord, uint32_t only, const char *what,
+                        struct json_object *with)
+{
+    bool full = false;
+
+    for (uint32_t h = 1; h < coord->config.count; h++)
+        full = full || (!coord->agent[h].lost && hosts_is_full(&coord->agent[h].conn));
+    if (full)
+        coordinator_do(coord, only, what, with, 0);
+    else
+        coordinator_notify(coord, only, what, with);
+}
+
 static int mirror_attach(void *ctx, uint32_t host, uint32_t node)
 {
     coordinator_view_forget(ctx, host, node);
@@ -27,7 +44,7 @@ static int mirror_attach(void *ctx, uint32_t host, uint32_t node)
 static void mirror_detach(void *ctx, uint32_t host, uint32_t node, bool dead)
 {
     coordinator_view_forget(ctx, host, node);
-    coordinator_notify(ctx, host, "detach", json_add_number(of_node(node), "dead", dead));
+    change_send(ctx, host, "detach", json_add_number(of_node(node), "dead", dead));
 }
 
 /*
@@ -41,7 +58,7 @@ static void mirror_incarnation(void *ctx, uint32_t node, uint64_t word)
     if (emu_incarnation_attached(word))
         coordinator_do(ctx, 0, "node_incarnation", with, 0);
     else
-        coordinator_notify(ctx, 0, "node_incarnation", with);
+        change_send(ctx, 0, "node_incarnation", with);
 }
 
 static void mirror_linked(void *ctx, uint32_t node, bool linked)
@@ -84,7 +101,7 @@ static int mirror_group(void *ctx, const struct fabric_group_call *group, char *
 
 static void mirror_leave(void *ctx, uint32_t group, uint32_t node)
 {
-    coordinator_notify(ctx, 0, "leave", json_add_number(of_node(node), "group", group));
+    change_send(ctx, 0, "leave", json_add_number(of_node(node), "group", group));
 }
 
 static void mirror_link(void *ctx, uint32_t cable, bool up, uint32_t fault)

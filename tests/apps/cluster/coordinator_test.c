@@ -1313,6 +1313,24 @@ static void connect__failure_shows_printable_text(void)
     stage_close();
 }
 
+static void sends_no_json(struct conn *conn, struct json_object *call)
+{
+    (void)call;
+    send(conn->fd, "{\n", 2, MSG_NOSIGNAL);
+}
+
+/* The failure of the start has the reason why the host was lost, and not that of a time-out. */
+static void connect__failure_shows_why_the_host_was_lost(void)
+{
+    char error[256] = "";
+
+    stage_set("handshake", sends_no_json);
+    CU_ASSERT_EQUAL(coordinator_open(&stage.hosts, &stage.config, error, sizeof error), -EPROTO);
+    CU_ASSERT_STRING_EQUAL(error, "host green is lost: it sent a line that is not a valid message");
+    stage.hosts = NULL;
+    stage_close();
+}
+
 static void connect__ends_on_request(void)
 {
     char error[256];
@@ -1465,6 +1483,7 @@ int main(void)
         CASE(comm__forged_counts_do_not_wrap),
         CASE(link__lost_repeatedly_is_repaired),
         CASE(connect__failure_shows_printable_text),
+        CASE(connect__failure_shows_why_the_host_was_lost),
         CASE(connect__ends_on_request),
         CASE(end__gives_the_reason_unless_orderly),
         CASE(end__of_a_failed_start_gives_the_reason),

@@ -32,6 +32,7 @@
 #include "apps/cluster/agent/agent.h"
 #include "apps/timeline/agent.h"
 #include "apps/base/procs.h"
+#include "apps/telemetry/internal.h"
 #include "apps/telemetry/view.h"
 #include "apps/telemetry/telemetry.h"
 #include "emu/hostif/hostif.h"
@@ -3307,7 +3308,12 @@ static void telemetry__invalid_reports_are_refused(void)
     CU_ASSERT_FALSE(HEARD(telemetry, "\2\x7f\1\1\1\1\1"));   /* a node of no host; */
     CU_ASSERT_FALSE(HEARD(telemetry, "\3\1\1\x7f\1\1\1\1")); /* unknown kind, */
     CU_ASSERT_FALSE(HEARD(telemetry, "\3\1\1\1\1\0\1\1"));   /* no member, */
-    CU_ASSERT_FALSE(HEARD(telemetry, "\3\1\1\1\1\x7f\1\1")); /* too many members */
+    CU_ASSERT_FALSE(HEARD(telemetry, "\3\1\1\1\1\x7f\1\1")); /* too many members; */
+    CU_ASSERT_TRUE(HEARD(telemetry, "\3\1\1\1\1\1\2\1"));
+    CU_ASSERT_FALSE(HEARD(telemetry, "\3\1\1\1\1\1\1\2")); /* it ended before it began */
+    for (int i = 0; i < 2; i++) /* a sum of forged numbers does not wrap around */
+        CU_ASSERT_TRUE(HEARD(telemetry, "\4\1\xff\xff\xff\xff\xff\xff\xff\xff\xff\1"));
+    CU_ASSERT_EQUAL(telemetry->finished_missed, UINT64_MAX);
     for (uint32_t i = 0; i < TEST_TRIALS(20000u); i++) {
         size_t count = test_random(&random) % sizeof bytes;
 

@@ -33,6 +33,9 @@
 #define BYTES         20000u
 #define LENGTH(array) (sizeof(array) / sizeof(array)[0])
 
+/* The object of a struct fid, which is its first field. Version 2 has no container_of(). */
+#define OBJECT(fid, type) ((struct type *)(void *)(fid))
+
 /* In the order in which objects can be closed. */
 enum kind { MC, SET, TX, RX, SEP, EP, SRX, STX, MR, CQ, CNTR, AV, KINDS };
 #define IS(kind)  (1u << (kind))
@@ -136,14 +139,14 @@ static struct fid_ep *pick_ep(struct misuser *m, unsigned kinds)
 {
     struct fid *fid = pick(m, kinds);
 
-    return fid ? container_of(fid, struct fid_ep, fid) : NULL;
+    return fid ? OBJECT(fid, fid_ep) : NULL;
 }
 
 static struct fid_cntr *pick_cntr(struct misuser *m)
 {
     struct fid *fid = pick(m, IS(CNTR));
 
-    return fid ? container_of(fid, struct fid_cntr, fid) : NULL;
+    return fid ? OBJECT(fid, fid_cntr) : NULL;
 }
 
 static fi_addr_t draw_addr(struct misuser *m)
@@ -354,13 +357,13 @@ static void change_vector(struct misuser *m)
     fi_av_straddr(m->shared->av, garbage, text, &bytes);
     if (!set)
         return;
-    struct fid_av_set *of = container_of(set, struct fid_av_set, fid);
+    struct fid_av_set *of = OBJECT(set, fid_av_set);
 
     refused_or_done(m, draw(m, 2) ? fi_av_set_insert(of, draw_addr(m))
                                   : fi_av_set_remove(of, draw_addr(m)));
     set = pick(m, IS(SET));
     if (set)
-        refused_or_done(m, fi_av_set_union(of, container_of(set, struct fid_av_set, fid)));
+        refused_or_done(m, fi_av_set_union(of, OBJECT(set, fid_av_set)));
 }
 
 /* --- transfers ---------------------------------------------------------------------- */
@@ -437,7 +440,7 @@ static uint64_t draw_key(struct misuser *m)
 {
     struct fid *mr = pick(m, IS(MR));
 
-    return mr ? fi_mr_key(container_of(mr, struct fid_mr, fid)) : draw(m, 1000);
+    return mr ? fi_mr_key(OBJECT(mr, fid_mr)) : draw(m, 1000);
 }
 
 static void access_some(struct misuser *m)
@@ -478,16 +481,14 @@ static void collect(struct misuser *m)
 {
     struct fid_ep *ep = pick_ep(m, ENDPOINTS);
     struct fid *set = pick(m, IS(SET)), *mc = pick(m, IS(MC));
-    fi_addr_t addr = mc && !rarely(m) ? fi_mc_addr(container_of(mc, struct fid_mc, fid))
-                                      : draw_addr(m);
+    fi_addr_t addr = mc && !rarely(m) ? fi_mc_addr(OBJECT(mc, fid_mc)) : draw_addr(m);
     struct fid_mc *joined = NULL;
     int err;
 
     if (!ep)
         return;
     if (set && draw(m, 2)) {
-        err = fi_join_collective(ep, rarely(m) ? addr : (fi_addr_t)1 << 62,
-                                 container_of(set, struct fid_av_set, fid),
+        err = fi_join_collective(ep, rarely(m) ? addr : (fi_addr_t)1 << 62, OBJECT(set, fid_av_set),
                                  rarely(m) ? draw_flags(m) : 0, &joined, NULL);
         add(m, MC, joined ? &joined->fid : NULL, err);
     }
@@ -579,7 +580,7 @@ static void poll_some(struct misuser *m)
         fi_eq_readerr(m->shared->eq, &failed, 0);
     if (!fid)
         return;
-    struct fid_cq *cq = container_of(fid, struct fid_cq, fid);
+    struct fid_cq *cq = OBJECT(fid, fid_cq);
     ssize_t got = draw(m, 2) ? fi_cq_readfrom(cq, entry, draw(m, 4), source)
                              : fi_cq_sreadfrom(cq, entry, draw(m, 4), source, NULL, 0);
 

@@ -116,7 +116,7 @@ static int read_file(struct fault_schedule *ret, const char *name, const struct 
     int err = emu_slurp(name, FILE_MAX, &text, &bytes);
 
     if (err == -EFBIG)
-        err = fail(-E2BIG, error, error_bytes, "%s: larger than %u MB: not a schedule",
+        err = fail(-E2BIG, error, error_bytes, "%s: larger than %u MiB: not a schedule",
                    name_tail(name), FILE_MAX >> 20);
     else if (err)
         err = fail(err == -ENOMEM ? err : -EIO, error, error_bytes,

@@ -339,9 +339,9 @@ static bool is_kept(struct timeline *t, enum event_class class)
     t->dirty = true;
     if (!t->full && t->at + t->text.bytes + LAST_BYTES > t->config.most_bytes) {
         t->full = true;
-        print_message("the timeline has reached %llu MB; later events are only counted "
+        print_message("the timeline has reached %s; later events are only counted "
                       "(--timeline-limit)",
-                      (unsigned long long)(t->config.most_bytes >> 20));
+                      amount_of_bytes(t->config.most_bytes).text);
     }
     if (t->full)
         t->left_out[class]++;

@@ -456,6 +456,9 @@ class CliTest(FabemuCase):
             first, *lines = f.read().split("\n")
         self.assertEqual(first, "before")
         self.assertEqual(json.loads(lines[0])["event"], "telemetry_shape")
+        run = self.fabemu("run", "--topo", "kary:2,2", "--events", "-", "--", "true")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("event", json.loads(run.stdout.splitlines()[0]))
         for name in "-", "/dev/stdout":
             for mode, kept in (("w", "before"), ("r+", "before"), ("a", "before\nlater")):
                 self.report_after_output(name, mode, kept)
@@ -512,7 +515,7 @@ class CliTest(FabemuCase):
                 f.write(text)
             self.one_line(self.fabemu("topo", path), 2, *words)
         self.one_line(self.fabemu("topo", "/no/such.topo"), 2, "cannot read", "No such file")
-        self.one_line(self.fabemu("topo", "/dev/zero"), 2, "larger than 128 MB")
+        self.one_line(self.fabemu("topo", "/dev/zero"), 2, "larger than 128 MiB")
 
     def test_run__refuses_nodes_of_several_links(self):
         done = self.fabemu("run", "--topo", "qsnet:16,links=2", "--profile", "oq2004", "--", "true")

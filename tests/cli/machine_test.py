@@ -187,15 +187,18 @@ class MachineTest(FabemuCase):
                    for threads in ("1", "2", "3")}
         self.assertEqual(len(digests), 1)
 
+    @unittest.skipUnless(shutil.which("mpirun"), "needs Open MPI")
     def test_run__names_nodes_in_its_report(self):
         report = os.path.join(self.dir, "report.json")
+        ring = os.path.join(os.path.dirname(self.command), "tests", "mpi_ring")
         done = self.fabemu("run", "--topo", self.topo, "--clock", "real", "--report", report, "--",
-                           "true")
+                           "mpirun", "-np", "2", ring)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("cables: 5 of 4xHDR, 1 of 2xEDR", done.stderr)
         with open(report) as f:
             got = json.load(f)
         self.assertEqual(got["up"], "distance")
+        self.assertEqual(got["communication"]["messages"]["names"], {"0": "node01", "1": "node02"})
 
     def test_status__names_nodes(self):
         path = self.up("u", "--topo", self.topo)

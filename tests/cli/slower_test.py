@@ -15,7 +15,7 @@ import unittest
 from cli_helpers import FabemuCase, main
 
 TABLE = pathlib.Path(__file__).parent.parent.parent / "apps/ompi/slower.def"
-ROW = re.compile(r"^SLOWER\((\w+), REDUCE, (\d+), (\d+), SIZE_MAX\)$", re.MULTILINE)
+ROW = re.compile(r"^SLOWER\((\w+), (\w+), (\d+), (\d+), SIZE_MAX\)$", re.MULTILINE)
 PROFILES = {"CREDITS": "oq2004", "ACKNOWLEDGED": "qsnet3"}
 CALLS = 4
 
@@ -25,9 +25,10 @@ class SlowerTest(FabemuCase):
     def setUp(self):
         super().setUp()
         # two ranks, so that the test is quick; the table has rows for two ranks
-        self.transport, ranks, size = next(row for row in ROW.findall(TABLE.read_text())
-                                           if row[1] == "2")
-        self.ranks, self.size = int(ranks), int(size)
+        self.ranks = 2
+        self.rows = [(transport, kind.lower(), int(size)) for transport, kind, ranks, size
+                     in ROW.findall(TABLE.read_text()) if ranks == "2"]
+        self.transport, _, self.size = next(row for row in self.rows if row[1] == "reduce")
 
     def counts(self, program, *arguments, options=()):
         """The report's counts of collectives of a program."""
@@ -39,11 +40,22 @@ class SlowerTest(FabemuCase):
         with open(report) as f:
             return json.load(f)["collectives"]
 
-    def reduces(self, size, *options):
-        """The report's count of reduces of @size bytes."""
-        return self.counts("mpi_allreduce_bench", "--op", "reduce", "--bytes", str(size),
+    def calls(self, transport, kind, size, *options):
+        """The report's count of collectives of @kind, of @size bytes."""
+        op = {"broadcast": "bcast"}.get(kind, kind)
+        return self.counts("mpi_allreduce_bench", "--op", op, "--bytes", str(size or 8),
                            "--warmup", "0", "--iterations", str(CALLS),
-                           options=("--profile", PROFILES[self.transport], *options))["reduce"]
+                           options=("--profile", PROFILES[transport], *options))[kind]
+
+    def reduces(self, size, *options):
+        return self.calls(self.transport, "reduce", size, *options)
+
+    def test_each_collective_of_the_table__uses_messages(self):
+        for kind in "broadcast", "reduce", "allreduce", "barrier":
+            for transport, _, size in (row for row in self.rows if row[1] == kind):
+                with self.subTest(kind=kind, transport=transport):
+                    why = self.calls(transport, kind, size)["why"]
+                    self.assertGreaterEqual(why.get("slower", 0), CALLS)
 
     def test_from_the_measured_size_on__messages_are_used(self):
         count = self.reduces(self.size)

@@ -235,7 +235,7 @@ class Mpi(FabemuCase):
         self.assertGreaterEqual(listed + other["missed"], sum(calls.values()))
         self.assertEqual(report["timeline"]["left_out"], other["left_out"])
         if other["left_out"]["collectives"]:
-            self.assertIn("the timeline has reached 1 MB", err)
+            self.assertIn("the timeline has reached 1.00 MiB; later", err)
             self.assertIn("came after the file was full", err)
 
 

@@ -74,10 +74,9 @@ bool emu_wait_may_poll(void)
     return emu_now_ns() - wait.back_ns < EMU_WAIT_POLL_NS;
 }
 
-bool emu_wait_spin(void)
+void emu_wait_spin(void)
 {
     cpu_pause();
-    return !wait.away;
 }
 
 /*

@@ -13,6 +13,7 @@
  * A worker sleeps in epoll, not on a futex, because it waits for several processes that share no
  * memory with each other. Each process has a *bell* of its own (an eventfd). The bells of processes
  * are edge-triggered and never read, so a process cannot block the worker by using its descriptor.
+ * A worker that waits for other workers in a window of simulated time uses a futex (windows.c).
  */
 #ifndef EMU_WAIT_H
 #define EMU_WAIT_H
@@ -53,11 +54,8 @@ enum emu_wait_next emu_wait_round(unsigned rounds, bool oversubscribed);
  * time of such a *timed* yield shows whether another thread has run on the core meanwhile.
  */
 
-/**
- * emu_wait_spin - pause once, for callers that spin before their first emu_wait_round(). Returns
- * false if this thread's last timed yield gave its core to another thread, which may need it again.
- */
-bool emu_wait_spin(void);
+/** emu_wait_spin - pause the CPU once, for callers that spin and then sleep without a yield. */
+void emu_wait_spin(void);
 
 void emu_wait_yield(void);
 

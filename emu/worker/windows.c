@@ -4,15 +4,17 @@
  *
  * The last worker to finish a window opens the next window. The driver (the thread that advances
  * the clock) opens the first window of each advance. When simulated time has reached the end of the
- * advance, the workers *pause*. A worker that waits for a window spins, then yields, then sleeps
- * (wait.h).
+ * advance, the workers *pause*. A worker that waits for a window spins, and then sleeps on a futex.
  */
 #include "emu/worker/windows.h"
 
 #include <errno.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "emu/dev/outbox.h"
 #include "emu/dev/affinity.h"
@@ -23,18 +25,17 @@
 
 /*
  * If each worker has a core, a worker that waits for a window makes this many CPU pauses before it
- * yields. They take some 10 us; most of the time the other workers finish earlier. A yield takes
- * 0.4 to 1.2 us even if no other thread runs, and slows the code after it (TLB misses). Two workers
- * that yielded at once needed 20.0 us for their devices in a window; with pauses they need 18.5 us.
+ * sleeps. They take some 40 us, about as long as sleeping and waking. A worker does not yield,
+ * because beside busy programs a yield takes milliseconds. A thread that wakes up runs sooner.
  */
-#define WINDOW_SPINS 500u
+#define WINDOW_SPINS 2000u
 
 #define WINDOW_IDLE EMU_NEVER
 #define WINDOW_STOP (EMU_NEVER - 1)
 
 /* Other threads write `asleep`, so each worker has its own cache line. */
 struct window_worker {
-    alignas(EMU_LINE) _Atomic uint32_t asleep; /* 1: to be woken when a window opens */
+    alignas(EMU_LINE) _Atomic uint32_t asleep; /* futex; 1: to be woken when a window opens */
     struct emu_windows *windows;
     struct emu_worker *worker;
     pthread_t thread;
@@ -93,7 +94,7 @@ static void windows_publish(struct emu_windows *windows, uint64_t until_ps)
 
         if (atomic_load_explicit(&at->asleep, memory_order_seq_cst) && /* V4 */
             atomic_exchange_explicit(&at->asleep, 0, memory_order_seq_cst))
-            emu_waiter_ring(at->worker->waiter);
+            syscall(SYS_futex, &at->asleep, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
     }
 }
 
@@ -122,27 +123,32 @@ static void windows_open(struct emu_windows *windows, uint64_t from_ps)
     windows_publish(windows, until_ps);
 }
 
-/* V3: the worker announces its sleep, checks `number` once more, and only then sleeps. */
+/*
+ * V3: the worker announces its sleep, checks `number` once more, and only then sleeps. The futex
+ * does not sleep if a new number has set `asleep` to 0 meanwhile.
+ */
 static void windows_sleep(struct emu_windows *windows, struct window_worker *at, uint64_t seen)
 {
     atomic_exchange_explicit(&at->asleep, 1, memory_order_seq_cst); /* V3 */
     if (atomic_load_explicit(&windows->number, memory_order_seq_cst) == seen)
-        emu_waiter_sleep(at->worker->waiter, UINT64_MAX);
+        syscall(SYS_futex, &at->asleep, FUTEX_WAIT_PRIVATE, 1, NULL, NULL, 0);
     atomic_exchange_explicit(&at->asleep, 0, memory_order_seq_cst);
 }
 
 /* Wait for a window or pause after number *@seen, and return its element of until_ps[]. */
 static uint64_t windows_wait(struct emu_windows *windows, struct window_worker *at, uint64_t *seen)
 {
-    unsigned rounds = 0, spins = windows->oversubscribed ? 0 : WINDOW_SPINS;
+    unsigned spins = windows->oversubscribed ? 0 : WINDOW_SPINS;
     uint64_t number;
 
     while ((number = atomic_load_explicit(&windows->number, memory_order_acquire)) ==
            *seen) /* V1 */
-        if (spins)
-            spins = emu_wait_spin() ? spins - 1 : 0;
-        else if (emu_wait_round(rounds++, windows->oversubscribed) == EMU_WAIT_SLEEP)
+        if (spins) {
+            emu_wait_spin();
+            spins--;
+        } else {
             windows_sleep(windows, at, *seen);
+        }
     *seen = number;
     return windows->until_ps[number % 2];
 }

@@ -1,10 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * worker_test.c - the thread of a worker: it sleeps while its devices wait, and wakes when a device
- * is signalled or the time of a device has come; and the windows of a worker in simulated time.
+ * is signalled or the time of a device has come; and the windows of workers in simulated time. The
+ * linker wraps sched_yield(), so that a test can count the yields.
  */
+#include <dirent.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "emu/worker/windows.h"
 #include "emu/worker/worker.h"
 #include "tests/test.h"
 
@@ -272,9 +279,93 @@ static void credit__steps_only_a_waiting_device(void)
     emu_worker_destroy(worker);
 }
 
+/* --- windows of two workers -------------------------------------------------------------- */
+
+static _Atomic uint32_t yields;
+
+int __real_sched_yield(void);
+int __wrap_sched_yield(void);
+int __wrap_sched_yield(void)
+{
+    atomic_fetch_add(&yields, 1);
+    return __real_sched_yield();
+}
+
+static bool read_task(const char *task, const char *name, char *text, int bytes)
+{
+    char path[64];
+    FILE *file;
+    bool ok;
+
+    snprintf(path, sizeof path, "/proc/self/task/%.16s/%s", task, name);
+    file = fopen(path, "re");
+    ok = file && fgets(text, bytes, file);
+    if (file)
+        fclose(file);
+    return ok;
+}
+
+/* Return whether the thread of the second worker sleeps in the kernel. */
+static bool second_is_asleep(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    bool asleep = false;
+    char text[256];
+
+    CU_ASSERT_PTR_NOT_NULL_FATAL(tasks);
+    for (const struct dirent *task; (task = readdir(tasks));)
+        if (read_task(task->d_name, "comm", text, sizeof text) &&
+            strcmp(text, "fab-worker-1\n") == 0)
+            asleep = read_task(task->d_name, "stat", text, sizeof text) && strstr(text, ") S ");
+    closedir(tasks);
+    return asleep;
+}
+
+/* A device of the driver's worker. Its step ends when the other worker sleeps. */
+static uint32_t long_step(struct emu_dev *dev, uint64_t until_ps)
+{
+    uint32_t looks = 0;
+
+    (void)until_ps;
+    emu_dev_take(dev, EMU_EVENT_DATA);
+    dev->next_ps = EMU_NEVER;
+    while (!second_is_asleep() && looks++ < HANG_MS * 50)
+        usleep(20);
+    CU_ASSERT_TRUE(looks < HANG_MS * 50);
+    return 1;
+}
+
+/* Beside busy programs a yield takes milliseconds, so a worker that waits for a window sleeps. */
+static void window__waiting_worker_sleeps_and_does_not_yield(void)
+{
+    struct counter second = {0};
+    struct emu_dev first = {0};
+    struct emu_worker *worker[2];
+    struct emu_windows *windows;
+    struct emu_clock clock = {.mode = EMU_CLOCK_VIRTUAL};
+
+    CU_ASSERT_EQUAL_FATAL(emu_worker_create(&worker[0], 1, &clock, NULL), 0);
+    emu_dev_init(&first, worker[0], long_step);
+    worker[1] = worker_with(&second, EMU_CLOCK_VIRTUAL, EMU_NEVER);
+    CU_ASSERT_EQUAL_FATAL(emu_windows_create(&windows, worker, 2, REST_PS, NULL), 0);
+    atomic_store(&yields, 0);
+    for (uint32_t i = 1; i <= 20; i++) {
+        emu_dev_wake(&first, i * REST_PS);
+        emu_dev_signal(&second.dev, worker[1], EMU_EVENT_DATA, 1);
+        emu_windows_advance(windows, i * REST_PS);
+        CU_ASSERT_EQUAL(atomic_load(&second.events), i);
+    }
+    CU_ASSERT_EQUAL(atomic_load(&yields), 0);
+    emu_windows_destroy(windows);
+    emu_worker_destroy(worker[0]);
+    emu_worker_destroy(worker[1]);
+}
+
 int main(void)
 {
     static const struct test_case cases[] = {
+        {"window__waiting_worker_sleeps_and_does_not_yield",
+         window__waiting_worker_sleeps_and_does_not_yield},
         {"sleep__timed_device_is_stepped_on_time", sleep__timed_device_is_stepped_on_time},
         {"sleep__signalled_device_is_stepped", sleep__signalled_device_is_stepped},
         {"pass__later_device_is_stepped_in_the_same_pass",

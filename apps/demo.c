@@ -224,13 +224,15 @@ static void hot_spot(struct self *me)
 
 static void exchanges(struct self *me)
 {
-    uint32_t other = (me->node + me->count / 2) % me->count;
+    /* they differ if the number of nodes is odd */
+    uint32_t to = (me->node + me->count / 2) % me->count;
+    uint32_t from = (me->node + me->count - me->count / 2) % me->count;
 
     for (int i = 0; i < BURST; i++) {
         struct fabemu_req req = {0};
 
-        post_send(me, other, TAG_WORK, me->message, MESSAGE_BYTES, &req);
-        receive(me, other, TAG_WORK, me->message, MESSAGE_BYTES);
+        post_send(me, to, TAG_WORK, me->message, MESSAGE_BYTES, &req);
+        receive(me, from, TAG_WORK, me->message, MESSAGE_BYTES);
         wait_for(me, &req, "send");
         rest(2000000);
     }

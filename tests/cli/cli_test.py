@@ -955,6 +955,27 @@ class CliTest(FabemuCase):
                                   stdin=subprocess.DEVNULL, capture_output=True)
             self.refused_at_once(done, word, f"did you mean '{similar}'?")
 
+    def test_scripts_demo__takes_other_networks(self):
+        """A small one, one with an odd number of nodes, and one without cables between switches."""
+        top = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
+        if (os.path.abspath(self.command) != os.path.realpath(os.path.join(top, "build/fabemu")) or
+                not os.path.exists(os.path.join(top, "build/apps/demo"))):
+            self.skipTest("scripts/demo runs build/fabemu and build/apps/demo")
+        demo = [os.path.join(top, "scripts/demo"), "--headless", "--seconds", "3", "--pace", "1"]
+        for options, nodes in ((["--topo", "kary:2,2"], 4), (["--nodes", "8"], 9),
+                               (["--topo=kary:3,1"], 3)):
+            with self.subTest(options=options):
+                report = os.path.join(self.dir, f"report.{nodes}")
+                done = subprocess.run([*demo, *options, "--report", report], env=self.env,
+                                      text=True, stdin=subprocess.DEVNULL, capture_output=True,
+                                      timeout=120)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                with open(report) as f:
+                    self.assertEqual(json.load(f)["processes"]["attached"], nodes)
+        done = subprocess.run([*demo, "--topo", "nofile"], env=self.env, text=True,
+                              stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+        self.one_line(done, 2, "--topo: bad topology 'nofile'")
+
     def test_status_of_all__reports_that_nothing_runs(self):
         if not os.environ.get(ALONE):
             self.skipTest("it needs root, for a view of files of its own")

@@ -95,6 +95,41 @@ bool command_is_launcher(const char *name)
     return false;
 }
 
+unsigned long command_processes(char *const *argv)
+{
+    /* options that may stand before the number, and how many words follow each of them */
+    static const struct {
+        const char *name;
+        unsigned words;
+    } others[] = {{"--oversubscribe", 0}, {"--allow-run-as-root", 0},
+                  {"--mca", 2},           {"-mca", 2},
+                  {"--map-by", 1},        {"--bind-to", 1},
+                  {"--host", 1},          {"-H", 1},
+                  {"--hostfile", 1},      {"-x", 1}};
+    static const char *const counts[] = {"-np", "--np", "-n", "--n", "-c"};
+    unsigned long ret;
+    char *end;
+    size_t o;
+
+    if (!command_is_launcher(argv[0]))
+        return 0;
+    for (argv++; *argv; argv++) {
+        for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
+            if (strcmp(*argv, counts[i]) == 0) {
+                ret = argv[1] ? strtoul(argv[1], &end, 10) : 0;
+                return ret && *end == '\0' ? ret : 0;
+            }
+        for (o = 0; o < sizeof others / sizeof others[0]; o++)
+            if (strcmp(*argv, others[o].name) == 0)
+                break;
+        if (o == sizeof others / sizeof others[0])
+            return 0; /* the program, or an option that may have a value */
+        for (unsigned words = others[o].words; words && argv[1]; words--)
+            argv++;
+    }
+    return 0;
+}
+
 static const char *what_to_do(const char *name)
 {
     if (command_is_launcher(name) && !strstr(name, "hydra"))

@@ -19,6 +19,13 @@ int command_check(const char *name);
 bool command_is_launcher(const char *name);
 
 /**
+ * command_processes - return the number of processes that mpirun is told to start (-np), or 0 if it
+ * is not known. It may start more: only the first program of the command line counts. @argv: the
+ * command, ended by NULL.
+ */
+unsigned long command_processes(char *const *argv);
+
+/**
  * command_environment - set this process's environment for the fabric at @socket_path.
  * @argv: the command. @provider: name of the libfabric provider. @mark: the value of COMMAND_MARK.
  * @scratch: folder for temporary files.

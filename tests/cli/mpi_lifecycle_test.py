@@ -371,8 +371,20 @@ class MpiLifeTest(FabemuCase):
         self.assertNotIn("calls below", done.stderr)
 
     def test_too_many_ranks(self):
-        done = self.fabemu("run", "--topo", "kary:2,2", "--name", "r", "--", "mpirun", "-np", "5",
-                           os.path.join(self.build, "endless"))
+        program = os.path.join(self.build, "endless")
+        for options in ((), ("--oversubscribe", "--mca", "pml", "cm")):
+            done = self.fabemu("run", "--topo", "kary:2,2", "--", "mpirun", *options, "-np", "5",
+                               program)
+            self.one_line(done, 2, "mpirun starts 5 processes, but kary:2,2 has 4 nodes, each for "
+                          "one process; start fewer processes, or take a larger network, for "
+                          "example --nodes 5")
+        # these words belong to the program
+        done = self.fabemu("run", "--topo", "kary:2,2", "--", "mpirun", "sh", "-c", "exit 7",
+                           "-np", "5")
+        self.assertEqual(done.returncode, 7, done.stderr)
+        # fabemu does not see how many processes a script starts
+        done = self.fabemu("run", "--topo", "kary:2,2", "--name", "r", "--", "sh", "-c",
+                           f"mpirun -np 5 {program}")
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("all 4 nodes of fabric 'r' (kary:2,2) are taken; start it with more, for "
                       "example --nodes 8", done.stderr.splitlines()[-1])

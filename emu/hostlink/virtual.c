@@ -3,6 +3,7 @@
 #include "emu/hostlink/virtual.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -187,13 +188,13 @@ static const char *virtual_next(const struct emu_virtual *link, uint32_t host, u
     const void *its = emu_barrier_of(link->barrier, host, &bytes);
 
     if (bytes != sizeof *its_ps)
-        return "the hosts are not in the same window";
+        return "it is not in the same window";
     memcpy(its_ps, its, sizeof *its_ps);
     if (*its_ps < link->dev.worker->now_ps)
-        return "the next event of a host is in the past";
+        return "its next event is in the past";
     for (uint32_t p = 0; p < link->peers; p++)
         if (emu_barrier_host(link->barrier, p) == host && *its_ps > link->peer[p].first_ps)
-            return "the next event of a host is later than an entry or credit from it";
+            return "its next event is later than an entry or credit from it";
     return NULL;
 }
 
@@ -210,6 +211,16 @@ static void virtual_follow_window(struct emu_virtual *link)
         link->peer[p].first_ps = EMU_NEVER;
 }
 
+/* End the run on all hosts, because @host sent something impossible. */
+static int virtual_fail(struct emu_virtual *link, const char *host, const char *wrong)
+{
+    char why[EMU_BARRIER_WHY_BYTES];
+
+    snprintf(why, sizeof why, "host %s violated the protocol: %s", host, wrong);
+    emu_barrier_fail(link->barrier, why);
+    return -EPROTO;
+}
+
 int emu_virtual_agree(struct emu_virtual *link, uint64_t *next_ps)
 {
     const struct emu_barrier_config *config = emu_barrier_config(link->barrier);
@@ -223,10 +234,8 @@ int emu_virtual_agree(struct emu_virtual *link, uint64_t *next_ps)
         uint64_t its_ps = EMU_NEVER;
         const char *wrong = h == config->self ? NULL : virtual_next(link, h, &its_ps);
 
-        if (wrong) {
-            emu_barrier_fail(link->barrier, wrong);
-            err = -EPROTO;
-        }
+        if (wrong)
+            err = virtual_fail(link, config->name[h], wrong);
         least_ps = its_ps < least_ps ? its_ps : least_ps;
     }
     *next_ps = err ? EMU_NEVER : least_ps;

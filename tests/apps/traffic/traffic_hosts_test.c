@@ -891,7 +891,7 @@ static void traffic_run__with_a_lying_host_ends(void)
         void (*lie)(struct traffic_hosts *hosts, uint64_t *next_ps);
         const char *why;
     } lies[] = {
-        {"uniform", wants_the_past, "the next event of a host is in the past"},
+        {"uniform", wants_the_past, "host green violated the protocol: its next event is in"},
         {"uniform", turns_time_back, "an entry with a time in the past"},
         {"uniform", names_no_node, "an entry that is invalid on its cable"},
         {"reduce", has_too_many_results, "another host has logged an impossible result"},

@@ -693,26 +693,6 @@ static int check_processes(const struct topo_graph *graph, char *const *command)
     return EXIT_USAGE;
 }
 
-/*
- * Check that the network has a node for each process that mpirun is told to start. Otherwise each
- * library between the program and the fabric would print an error of its own.
- */
-static int check_processes(const struct topo_graph *graph, char *const *command)
-{
-    unsigned long processes = command_processes(command);
-    char larger[96] = "";
-
-    if (processes <= graph->nodes)
-        return 0;
-    if (!graph->label) /* a network from a file has a fixed size */
-        snprintf(larger, sizeof larger, ", or take a larger network, for example --nodes %lu",
-                 processes);
-    print_message("%.80s starts %lu processes, but %.80s has %u nodes, each for one process; "
-                  "start fewer processes%s",
-                  command[0], processes, graph->spec, graph->nodes, larger);
-    return EXIT_USAGE;
-}
-
 static int page_start(struct run *run, const char *name)
 {
     char address[WEB_ADDRESS_BYTES], error[256];

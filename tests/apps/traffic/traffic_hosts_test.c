@@ -420,7 +420,7 @@ static void traffic_run__ended_by_one_host_ends_on_all(void)
     CU_ASSERT_EQUAL(fixture.host[1].err, -EINTR);
     for (uint32_t h = 0; h < HOSTS_MOST; h += 2) {
         CU_ASSERT_EQUAL(fixture.host[h].err, -ECONNABORTED);
-        CU_ASSERT_STRING_EQUAL(fixture.host[h].error, "host green: interrupted");
+        CU_ASSERT_PTR_NOT_NULL(strstr(fixture.host[h].error, "host green: interrupted after "));
     }
     fixture_free(&fixture);
 }

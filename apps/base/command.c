@@ -29,6 +29,7 @@
 
 #include "apps/base/procs.h"
 #include "apps/base/message.h"
+#include "apps/base/quantity.h"
 #include "emu/util/plugin.h"
 #include "nic/provider.h"
 
@@ -107,8 +108,7 @@ unsigned long command_processes(char *const *argv)
                   {"--host", 1},          {"-H", 1},
                   {"--hostfile", 1},      {"-x", 1}};
     static const char *const counts[] = {"-np", "--np", "-n", "--n", "-c"};
-    unsigned long ret;
-    char *end;
+    uint64_t ret;
     size_t o;
 
     if (!command_is_launcher(argv[0]))
@@ -116,8 +116,9 @@ unsigned long command_processes(char *const *argv)
     for (argv++; *argv; argv++) {
         for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
             if (strcmp(*argv, counts[i]) == 0) {
-                ret = argv[1] ? strtoul(argv[1], &end, 10) : 0;
-                return ret && *end == '\0' ? ret : 0;
+                const char *at = argv[1];
+
+                return at && quantity_digits(&at, ULONG_MAX, &ret) && !*at ? ret : 0;
             }
         for (o = 0; o < sizeof others / sizeof others[0]; o++)
             if (strcmp(*argv, others[o].name) == 0)

@@ -137,7 +137,7 @@ int main(int argc, char **argv)
     return 0;
 }
 """
-# Rank 2 does not start the persistent all-reduce, because a reduce has failed.
+# The network executes these collectives by others.
 COMPOSED = r"""
 #include <mpi.h>
 int main(int argc, char **argv)
@@ -150,7 +150,7 @@ int main(int argc, char **argv)
     return 0;
 }
 """
-
+# Rank 2 does not start the persistent all-reduce, because a reduce has failed.
 PERSISTENT = r"""
 #include <mpi.h>
 #include <mpi-ext.h>
@@ -364,7 +364,8 @@ class MpiLifeTest(FabemuCase):
         done = self.fabemu("run", "--topo", "kary:2,2", "--clock", "virtual", "--", "mpirun", "-np",
                            "3", os.path.join(self.build, "composed"))
         self.assertRegex(done.stderr, r"\n    broadcast +0 +0 +0\n")
-        self.assertIn("\n    calls below: allgather counts as broadcast, gather as reduce\n"
+        self.assertIn("\n    calls below: allgather counts as broadcast, gather "
+                      "counts as reduce\n"
                       "  calls of all ranks", done.stderr)
         self.assertRegex(done.stderr, r"\n    broadcast to 8 B +9 ")  # 3 in each of 3 ranks
         done = self.fabemu("run", "--topo", "kary:2,2", "--", "true")
@@ -378,6 +379,9 @@ class MpiLifeTest(FabemuCase):
             self.one_line(done, 2, "mpirun starts 5 processes, but kary:2,2 has 4 nodes, each for "
                           "one process; start fewer processes, or take a larger network, for "
                           "example --nodes 5")
+        # a negative number is not a large one; mpirun refuses it
+        done = self.fabemu("run", "--topo", "kary:2,2", "--", "mpirun", "-np", "-1", program)
+        self.assertNotIn("processes, but", done.stderr)
         # these words belong to the program
         done = self.fabemu("run", "--topo", "kary:2,2", "--", "mpirun", "sh", "-c", "exit 7",
                            "-np", "5")

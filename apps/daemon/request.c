@@ -592,6 +592,8 @@ void daemon_queries_end(struct daemon *daemon)
         if (!client->query || client->gone)
             continue;
         client->query = NULL;
+        json_object_put(client->asked);
+        client->asked = NULL;
         daemon_reply_error(daemon, client, -ECANCELED,
                            "the fabric is shutting down, and not all of its hosts have answered");
     }

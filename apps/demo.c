@@ -224,7 +224,7 @@ static void hot_spot(struct self *me)
 
 static void exchanges(struct self *me)
 {
-    /* they differ if the number of nodes is odd */
+    /* these two nodes differ if the number of nodes is odd */
     uint32_t to = (me->node + me->count / 2) % me->count;
     uint32_t from = (me->node + me->count - me->count / 2) % me->count;
 

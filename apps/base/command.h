@@ -19,9 +19,9 @@ int command_check(const char *name);
 bool command_is_launcher(const char *name);
 
 /**
- * command_processes - return the number of processes that mpirun is told to start (-np), or 0 if it
- * is not known. It may start more: only the first program of the command line counts. @argv: the
- * command, ended by NULL.
+ * command_processes - return how many processes the command line tells mpirun to start (-np), or 0
+ * if the number is unknown. mpirun may start more, because only the first program of the command
+ * line counts. @argv: the command, ended by NULL.
  */
 unsigned long command_processes(char *const *argv);
 

@@ -7,8 +7,9 @@
 #include <string.h>
 
 /*
- * Return the length of the first part of @line, which has @bytes bytes: the longest part of at most
- * @columns columns that ends before a space or, if there is none, the shortest one.
+ * Return the length of the first part of @line, which has @bytes bytes. If the line has at most
+ * @columns columns, it is one part. Otherwise a part ends before a space, and the first part is the
+ * longest one of at most @columns columns. If all are wider, it is the shortest one.
  * @from:  the first column in which the part may end.
  * @shell: the line is a command. A part does not end within quotes.
  */
@@ -49,7 +50,7 @@ static void print_line(FILE *out, const char *line, size_t bytes, const char *ne
             part++;
         line += part;
         bytes -= part;
-        columns -= from; /* @next fills these */
+        columns -= from; /* columns that @next fills */
         from = 0;
     }
     fprintf(out, "%.*s\n", (int)bytes, line);

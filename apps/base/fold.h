@@ -10,15 +10,15 @@
 #include <stdio.h>
 
 #define FOLD_COLUMNS 80      /* columns of a report, of a table, and of --help */
-#define FOLD_NEVER   INT_MAX /* in place of a number of columns: a line is never broken */
+#define FOLD_NEVER   INT_MAX /* columns of a line that is never broken */
 
 /**
  * fold_print - print @text, and break each line of more than @columns columns at spaces.
- * @next: put before each further part of a line: spaces, or a mark of comments such as "# ".
+ * @next: text before each further part of a line, such as spaces or "# ".
  *
- * A line is not broken within its first strlen(@next) columns, which may be a title, nor before
- * " --", because docs/man/pages.py would read an option there. A longer word stays whole. Each line
- * ends with a newline, also if @text does not.
+ * A line is not broken within its first strlen(@next) columns, which may be a title. It is not
+ * broken before " --", because docs/man/pages.py would read an option there. A word that is wider
+ * than a line stays whole. The last line ends with a newline even if @text does not.
  */
 void fold_print(FILE *out, const char *text, const char *next, int columns);
 

@@ -14,8 +14,8 @@
 #include "emu/util/printable.h"
 
 /*
- * Return @line broken for the terminal that is standard error; the caller frees it. NULL: standard
- * error is not a terminal, or there is no memory.
+ * Break @line between words so that it fits on the terminal. Returns NULL if standard error is not
+ * a terminal, or if there is no memory. The caller frees the result.
  */
 static char *folded_for_terminal(const char *line)
 {

@@ -13,9 +13,9 @@
 
 /**
  * print_message - print a line such as "fabemu: what is wrong; what to do" to stderr, in one write.
- * On a terminal, a longer line is broken between words. Elsewhere it stays whole, because programs
- * read lines. Control characters become '?', because part of the text may come from another user's
- * file. errno does not change.
+ * On a terminal, a line that is too wide is broken between words. Elsewhere it stays whole, because
+ * programs read lines. Control characters become '?', because part of the text may come from
+ * another user's file. errno does not change.
  */
 void print_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -55,7 +55,7 @@ struct compare {
     struct compare_table table;
     unsigned runs, run; /* in all; begun so far */
     int interrupted;    /* signal; 0: none */
-    sigset_t waited;    /* signals for which run_wait() waits, blocked while rows run */
+    sigset_t waited;    /* signals for which run_wait() waits; they are blocked while rows run */
     sigset_t unblocked; /* signal mask without them */
 };
 
@@ -258,7 +258,7 @@ static bool is_named_before(const struct compare_table *table, const struct comp
     return false;
 }
 
-/* Name a row. If earlier rows have the same name, a number follows it. */
+/* Name a row. If earlier rows have the same name, add a number to the name. */
 static void row_name(const struct compare_table *table, struct compare_row *row, const char *name)
 {
     unsigned number = 1;
@@ -636,7 +636,7 @@ static int compare_run(struct compare *compare)
         signals_unblock(compare);
         status = print_all(compare, files, count);
     }
-    for (size_t i = 0; i < count; i++) /* remove files in which there is nothing */
+    for (size_t i = 0; i < count; i++) /* remove empty files */
         output_end(&files[i].output, !compare->table.rows);
     for (unsigned i = 0; i < compare->table.wanted; i++)
         json_object_put(compare->table.row[i].report);

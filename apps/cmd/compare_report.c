@@ -64,7 +64,7 @@ static struct figures figures_of(const struct compare_table *table, unsigned i)
     return ret;
 }
 
-/* Print a line if the table lacks rows. @before: begins the line. */
+/* Print a line if rows are missing. @before: text at the beginning of this line. */
 static void print_lacking(FILE *out, const struct compare_table *table, const char *before)
 {
     if (table->rows < table->wanted)
@@ -255,7 +255,7 @@ void compare_print_svg(FILE *out, const struct compare_table *table)
     fputs("</desc>\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n", out);
     print_label(out, NAME_PIXELS, 26, "start",
                 table->rows < table->wanted
-                    ? "Simulated time to solution; interrupted before the last network"
+                    ? "Simulated time to solution; interrupted, so networks are missing"
                     : "Simulated time to solution");
     for (unsigned i = 0; i < table->rows; i++) {
         int y = TOP_PIXELS + (int)i * ROW_PIXELS;

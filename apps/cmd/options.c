@@ -308,8 +308,8 @@ static const struct option_row rows[] = {
 
 #define ROWS         (sizeof rows / sizeof rows[0])
 #define HELP         1000
-#define HELP_INDENT  "                             " /* up to the text about an option */
-#define BOUND_INDENT "                           "   /* up to the text about a bound */
+#define HELP_INDENT  "                             " /* spaces before the text about an option */
+#define BOUND_INDENT "                           "   /* spaces before the text about a bound */
 #define SHARED       (OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_BOUNDS)
 #define OWN          2000 /* getopt's return value for the first option of a command's own table */
 

@@ -84,7 +84,7 @@ static int load_profile(struct fabric_config *ret, const struct options *options
     return 0;
 }
 
-/* Return the text before an error about the network: the option, if the user has written it. */
+/* Return "--topo: ", which begins errors about the network, or "" if --topo was not given. */
 static const char *before_topo(const struct options *options)
 {
     return options->topo_is_operand ? "" : "--topo: ";

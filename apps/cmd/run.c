@@ -559,9 +559,9 @@ static void hint_if_unused(const struct run *run)
     int status = status_of_command(run);
 
     if (run->command <= 0)
-        return; /* it did not start, which a message says */
+        return; /* it did not start, and a message has said why */
     if (!attached && status)
-        print_message("the command failed before one of its processes attached to the fabric; its "
+        print_message("the command failed before any of its processes attached to the fabric; its "
                       "own messages, above the report, may say why");
     else if (!attached)
         print_message("no process attached to the fabric: no process of the command opened it "
@@ -824,7 +824,7 @@ int run_main(int argc, char **argv)
     if (!status)
         status = plan_make(&plan, &options, &config, NULL);
     if (!status) {
-        /* the last check: scripts/run gives no command, to learn whether all options are right */
+        /* this check is the last one: scripts/run gives an empty command to check all options */
         status = command_check(run.argv[0]);
         if (!status) {
             become_supervisor(&run, &before);

@@ -49,7 +49,7 @@ static const struct option_row rows[] = {
      .right = "the name of a file"},
 };
 
-#define INDENT "                 " /* where the text begins after the title of a line */
+#define INDENT "                 " /* as wide as the title of a line */
 
 struct figures {
     uint64_t node_cables, switch_cables;

@@ -27,7 +27,7 @@
 #include "apps/web/web.h"
 #include "emu/util/now.h"
 
-#define PROGRESS_MS      100   /* between two checks, and two lines on a terminal */
+#define PROGRESS_MS      100   /* time between two updates on a terminal, and between two checks */
 #define SILENT_MS        10000 /* longest time without a line, if there is no terminal */
 #define EXIT_INTERRUPTED (128 + SIGINT)
 
@@ -67,13 +67,13 @@ static const struct options_command traffic_command = {
 
 /* Times are those of emu_now_ms(). */
 struct progress {
-    bool terminal;      /* show the progress in a line of the terminal */
-    bool lines;         /* print a line after each SILENT_MS */
+    bool terminal;      /* show the progress on a line of the terminal */
+    bool lines;         /* print a line after each SILENT_MS: there is no terminal and no page */
     int64_t began_ms;   /* the start of the first run */
     int64_t checked_ms; /* the last check for an interrupt */
     int64_t printed_ms; /* the last line, if there is no terminal */
     uint32_t run, runs; /* index of the current run; number of runs */
-    double done;        /* of the current run, 0 to 1 */
+    double done;        /* completed share of the current run, 0 to 1 */
 };
 
 /* The signals after which a run stops and prints its results. interrupt_hold() fills the set. */
@@ -138,7 +138,7 @@ static struct progress_text progress_text(const struct progress *progress)
     return ret;
 }
 
-/* Print the progress if it is time for that. Returns false if the user has interrupted the run. */
+/* Print the progress if an update is due. Returns false if the user has interrupted the run. */
 static bool progress_print(void *context, double done)
 {
     struct progress *progress = context;
@@ -215,7 +215,7 @@ static int run_all(struct traffic_config *config, const struct traffic_options *
     bool prints = !config->hosts || !config->hosts->fabric.self; /* only the first host prints */
     bool terminal = isatty(STDERR_FILENO);
     struct progress progress = {.terminal = prints && terminal,
-                                .lines = prints && !terminal && !own->page, /* a page shows it */
+                                .lines = prints && !terminal && !own->page,
                                 .began_ms = emu_now_ms(),
                                 .runs = own->loads};
     struct traffic_title title = {.pattern = own->goal ? "goal" : own->pattern,

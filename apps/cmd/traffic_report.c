@@ -16,7 +16,7 @@
 #include "apps/traffic/workload/relay.h"
 #include "apps/control/conn.h"
 
-#define INDENT "               " /* where the text begins after the title of a line */
+#define INDENT "               " /* as wide as the title of a line */
 
 static double ns(uint64_t ps)
 {

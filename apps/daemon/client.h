@@ -133,11 +133,11 @@ struct daemon {
     /* controls the other hosts; NULL: there are no others, or they are not connected */
     struct coordinator *coordinator;
     struct daemon_query query[COORDINATOR_QUERIES];
-    /* Work that makes calls to other hosts, and waits for a query: daemon_await() */
+    /* Work that waits for a query, because it calls other hosts: daemon_await() */
     struct {
         bool faults, standstill; /* a step of faults.c or standstill.c is due */
-        bool back;               /* restarted hosts wait for their admission (remote.back), */
-        bool admit;              /* and now they may be admitted */
+        bool back;               /* restarted hosts (remote.back) wait for the query */
+        bool admit;              /* the query is complete, so these hosts may be admitted */
         uint64_t query_number;   /* number of the query that the work waits for; 0: none */
     } due;
     /* sum of all hosts' audits, for the query COORDINATOR_AUDIT; NULL: no memory */
@@ -366,7 +366,7 @@ void daemon_queries_end(struct daemon *daemon);
 
 /**
  * daemon_await - do the work that is marked in daemon->due when all other hosts have replied to a
- * query. So a host that does not reply delays the work, but not the daemon.
+ * query. Therefore a host that does not reply delays the work, but not the daemon.
  */
 void daemon_await(struct daemon *daemon);
 

@@ -63,7 +63,7 @@ static struct duration lasted(struct json_object *object, const char *name_ns)
     return duration_of_ns(real(object, name_ns));
 }
 
-#define INDENT "               " /* where the text begins after the title of a line */
+#define INDENT "               " /* as wide as the title of a line */
 
 static void print_collective(FILE *out, const char *name, struct json_object *one)
 {
@@ -450,8 +450,8 @@ static void print_drops(FILE *out, struct json_object *report)
 }
 
 /*
- * The network executes some collectives as others, and the table of calls has only these others.
- * Say so, because the two tables would seem to contradict each other.
+ * The network executes some collectives by others, and the table of calls counts only these others.
+ * Print a line about them, because otherwise the two tables would seem to contradict each other.
  */
 static void print_counted_as(FILE *out, struct json_object *collectives)
 {

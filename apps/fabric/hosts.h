@@ -207,8 +207,8 @@ struct fabric_mirror {
     void (*incarnation)(void *ctx, uint32_t node, uint64_t state); /* fabric_incarnation_set() */
     void (*linked)(void *ctx, uint32_t node, bool linked);         /* fabric_node_linked() */
     /*
-     * fabric_group_is(). If a host fails, @error gets a line that names the host and its error, and
-     * the result is -ENOSPC, because a program must not take the error for its own.
+     * fabric_group_is(). If a host fails, @error gets a line that names the host and its error. The
+     * result is then -ENOSPC, because the program must not take -ENOMEM of a host for its own.
      */
     int (*group)(void *ctx, const struct fabric_group_call *group, char *error, size_t error_bytes);
     void (*leave)(void *ctx, uint32_t group, uint32_t node);          /* fabric_group_leave() */

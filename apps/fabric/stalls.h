@@ -101,8 +101,8 @@ struct fabric_stall {
 };
 
 /**
- * fabric_stall_is_on - return whether a stall, which another host may have forged, is possible and
- * @host may report it: its node or, if it has none, its switch is on that host.
+ * fabric_stall_is_on - return whether a stall is possible, and whether @host may report it: its
+ * node or, if it has none, its switch must be on @host. All fields may be forged.
  */
 bool fabric_stall_is_on(const struct fabric *fabric, const struct fabric_stall *stall,
                         uint32_t host);

@@ -32,7 +32,7 @@
 #define BARRIER_REFUSED_NS UINT64_C(3000000000)
 /* time for other hosts to report why a host failed */
 #define BARRIER_FAILED_NS UINT64_C(1000000000)
-/* a host is busy if its threads work for more than this fraction of the time */
+/* a host is busy if its threads work for more than the time divided by this number */
 #define BARRIER_BUSY_FRACTION 1000u
 /* emu_barrier_destroy(): longest time until the other hosts have the last records */
 #define BARRIER_LINGER_NS    UINT64_C(1000000000)
@@ -55,8 +55,8 @@ struct barrier_peer {
     /* 0, or why received records were dropped: -EPROTO, too many bytes; -ENOMEM */
     int refused;
     bool ended;           /* the peer has ended the current superstep */
-    uint64_t silent_ns;   /* of the session */
-    uint64_t idle_ns;     /* for how long the current sync has received no record from the peer */
+    uint64_t silent_ns;   /* silent_ns of the session's configuration */
+    uint64_t idle_ns;     /* for how long the current sync has got no record from the peer */
     uint64_t incarnation; /* number of the session's connection; 0: not connected yet */
     /* for how long the host has refused the handshake, or its command has failed */
     uint64_t refused_ns;
@@ -84,7 +84,7 @@ struct emu_barrier {
     struct emu_waiter *keeper;
     uint64_t keep_ns;
     uint64_t looked_ns; /* time of the last keeper_look() */
-    uint64_t worked_ns; /* for how long it had worked by then */
+    uint64_t worked_ns; /* barrier_worked_ns() at that time */
     pthread_t thread;
     bool ends; /* the keeper must exit */
 };
@@ -313,8 +313,9 @@ static void barrier_report_busy(struct emu_barrier *barrier)
 }
 
 /*
- * Wait for room in a session. The other hosts must not take this wait for a standstill. It ends
- * because the session's host is lost if it acknowledges no frames.
+ * Wait for room in a session. Report meanwhile that this host is busy, because the other hosts must
+ * not take this wait for a standstill. The wait ends at the latest when the session's host is lost,
+ * which happens if that host acknowledges no frames.
  */
 static void peer_put_wait(struct emu_barrier *barrier, unsigned *rounds)
 {
@@ -466,9 +467,9 @@ static bool first_has_ended(const struct barrier_peer *peer)
 }
 
 /*
- * Take the peer's records, and check that it still works on a superstep that it has not ended.
- * @passed_ns: time since the last call in this sync. A longer time than an eighth of silent_ns
- * counts as that, because this host itself was paused. Only the first session with a host carries
+ * Take the peer's records. If the peer has not ended the superstep, check that it still works.
+ * @passed_ns: time since the last call in this sync. If it is longer than silent_ns / 8, this host
+ * itself was paused, so it counts as silent_ns / 8. Only the first session with a host carries
  * reports that the host is busy.
  */
 static int peer_await(struct barrier_peer *peer, uint64_t passed_ns)
@@ -645,23 +646,15 @@ void emu_barrier_expect(struct emu_barrier *barrier, uint32_t peer, size_t bytes
 
 /* --- start and end --------------------------------------------------------------------- */
 
-static uint64_t clock_ns(clockid_t clock)
-{
-    struct timespec now;
-
-    clock_gettime(clock, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /*
  * Return for how long the threads of this host have worked. The two clocks are read one after the
- * other, so the result may be smaller than the last one. Called by the keeper thread.
+ * other, so a later result may be smaller. Called by the keeper thread.
  */
 static uint64_t barrier_worked_ns(const struct emu_barrier *barrier)
 {
     if (barrier->config.worked_ns)
         return barrier->config.worked_ns(barrier->config.worked_ctx);
-    return clock_ns(CLOCK_PROCESS_CPUTIME_ID) - clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    return emu_time_ns(CLOCK_PROCESS_CPUTIME_ID) - emu_time_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
 /*

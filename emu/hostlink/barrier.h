@@ -85,8 +85,8 @@ struct emu_barrier_config {
     uint64_t (*now_ns)(void *ctx); /* called by any thread; NULL: use the monotonic clock */
     void *now_ctx;
     /*
-     * Called by the keeper: returns for how many ns threads that simulate have worked, summed over
-     * these threads. NULL: the processor time of all threads of this process except the keeper.
+     * Returns the total work of the simulating threads in ns. Called by the keeper. NULL: use the
+     * processor time of all threads of this process except the keeper.
      */
     uint64_t (*worked_ns)(void *ctx);
     void *worked_ctx;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nearest.h - find the known name that is most similar to a misspelt word. To make one of them from
- * the other, at most one letter in three of the longer one is to change, to add, to drop or to swap
- * with the next one. Scripts follow the same rule (scripts/figures/nearest.py).
+ * nearest.h - find the known name that is most similar to a misspelt word. A name is similar if few
+ * edits make one from the other: at most one edit for each three letters of the longer of the two.
+ * An edit changes, adds or drops a letter, or swaps two neighbouring letters. Scripts follow the
+ * same rule (scripts/figures/nearest.py).
  */
 #ifndef EMU_NEAREST_H
 #define EMU_NEAREST_H

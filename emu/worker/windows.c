@@ -25,8 +25,8 @@
 
 /*
  * If each worker has a core, a worker that waits for a window makes this many CPU pauses before it
- * sleeps. They take some 40 us, about as long as sleeping and waking. A worker does not yield,
- * because beside busy programs a yield takes milliseconds. A thread that wakes up runs sooner.
+ * sleeps. They take some 40 us, about as long as sleeping and waking. A worker does not yield: if
+ * other programs keep the cores busy, a yield takes milliseconds, but a woken thread runs sooner.
  */
 #define WINDOW_SPINS 2000u
 
@@ -124,8 +124,8 @@ static void windows_open(struct emu_windows *windows, uint64_t from_ps)
 }
 
 /*
- * V3: the worker announces its sleep, checks `number` once more, and only then sleeps. The futex
- * does not sleep if a new number has set `asleep` to 0 meanwhile.
+ * V3: the worker announces its sleep, checks `number` once more, and only then sleeps. If the
+ * publisher has set `asleep` to 0 meanwhile, FUTEX_WAIT returns at once.
  */
 static void windows_sleep(struct emu_windows *windows, struct window_worker *at, uint64_t seen)
 {

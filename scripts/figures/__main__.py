@@ -106,7 +106,7 @@ def choose(only):
         elif word in {row.id for row in ROWS}:
             ids.add(word)
         else:
-            names = sorted([*FIGURES, *(row.id for row in ROWS)],  # those of one kind come first
+            names = sorted([*FIGURES, *(row.id for row in ROWS)],  # names of the same kind first
                            key=lambda name: name[0] != number[:1])
             parser().error(f"--only: no figure or row '{word[:80]}'{question(number, names)}"
                            "; --list prints them")

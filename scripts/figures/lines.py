@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""lines.py - text for people, whose lines fit on a terminal, as those of apps/base/fold.h do."""
+"""lines.py - break lines of text for people so that they fit on a terminal, as fold.h does."""
 import os
 import shlex
 import sys

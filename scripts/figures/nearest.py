@@ -3,8 +3,9 @@
 
     python3 scripts/figures/nearest.py WORD NAME...    prints "; did you mean 'NAME'?", or nothing
 
-The rule is that of emu/util/nearest.c: at most one letter in three of the longer word is to change,
-to add, to drop or to swap with the next one. Dashes before words do not count."""
+The rule is that of emu/util/nearest.h: at most one edit for each three letters of the longer of the
+two. An edit changes, adds or drops a letter, or swaps two neighbouring letters. Dashes before words
+do not count."""
 import sys
 
 LETTERS_MAX = 32  # longer words are not compared
@@ -25,8 +26,8 @@ def distance(a, b):
 
 
 def nearest(word, names):
-    """Return the most similar of @names, or None if none is similar. In @word, everything from '='
-    on is ignored."""
+    """Return the most similar of @names, or None if none is similar. A value after '=' in @word is
+    ignored."""
     found, least = None, LETTERS_MAX
     word = word.split("=")[0].lstrip("-")
     for name in names:

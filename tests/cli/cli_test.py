@@ -946,7 +946,7 @@ class CliTest(FabemuCase):
 
     def test_scripts_run__with_a_wrong_value_ends_before_it_builds(self):
         for words, status, wrong in ((("--topo", "kary:4"), 2, "kary:4"),
-                                     (("--nodes", "8"), 2, "--nodes"),  # it gives --topo, too
+                                     (("--nodes", "8"), 2, "--nodes"),  # scripts/run gives --topo
                                      (("--clock", "vritual"), 2, "raw, real or virtual"),
                                      (("--faults", "flpa"), 2, "did you mean 'flap'?"),
                                      (("--report", "/no/such/folder/f"), 1, "/no/such/folder/f")):
@@ -987,7 +987,7 @@ class CliTest(FabemuCase):
             self.refused_at_once(done, word, f"did you mean '{similar}'?")
 
     def test_scripts_demo__takes_other_networks(self):
-        """A small one, one with an odd number of nodes, and one without cables between switches."""
+        """The networks are small; one has an odd number of nodes, and one has a single switch."""
         top = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
         if (os.path.abspath(self.command) != os.path.realpath(os.path.join(top, "build/fabemu")) or
                 not os.path.exists(os.path.join(top, "build/apps/demo"))):

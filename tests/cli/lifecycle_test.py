@@ -179,7 +179,7 @@ class LifeTest(FabemuCase):
             with self.subTest(words=words):
                 run = self.fabemu("run", "--report", "/dev/full", "--", *words)
                 self.assertRegex(run.stderr.splitlines()[-1], "^fabemu: the command failed before "
-                                 "one of its processes attached" if failed else
+                                 "any of its processes attached" if failed else
                                  "^fabemu: no process attached .* select another network[?]$")
 
     def test_no_hint_at_another_network__for_a_library_of_another_version(self):

@@ -365,8 +365,8 @@ class TrafficTest(FabemuCase):
     # --- it is interrupted, or nobody takes what it prints ------------------------------------
 
     def interrupt(self, *args, load=1):
-        """Interrupt it at its @load-th load, which takes minutes; returns its output. It has said
-        how far it was."""
+        """Interrupt it at its @load-th load, which takes minutes; returns its output. Its error
+        message says how much of the run was done."""
         path = os.path.join(self.dir, "t")
         process = subprocess.Popen([self.command, "traffic", "--topo", "kary:4,2", *args,
                                     "--telemetry", path, "--every", "1000000ns"],

@@ -7,9 +7,9 @@
  *    wire [--seed N] [--lose P] [--double P] [--late P] [--delay US] [--jitter US]
  *         [--liar I [--lie P] [--lie-json P] [--honest MS] [--log FILE]] PORT PORT...
  *
- * With --liar, it changes frames that arrive at the port with index I as a lying host might
- * (lies.h): a fraction --lie of them in a record, and --lie-json in the JSON of the control
- * channel. During the first --honest ms it changes none. It writes the changes to FILE.
+ * With --liar, it changes frames that arrive at the port with index I, as if their host lied
+ * (lies.h). --lie is the probability of a change of a record in a frame, and --lie-json of a lie in
+ * a piece of JSON. It changes no frame in the first --honest ms. It writes the lies to FILE.
  *
  * P are probabilities from 0 to 1. Each frame is delayed by DELAY plus a random time of up to
  * JITTER microseconds; a fraction LATE of them by up to ten times JITTER more. A signal ends it;

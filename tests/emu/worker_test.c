@@ -335,7 +335,7 @@ static uint32_t long_step(struct emu_dev *dev, uint64_t until_ps)
     return 1;
 }
 
-/* Beside busy programs a yield takes milliseconds, so a worker that waits for a window sleeps. */
+/* If other programs keep the cores busy, a yield takes milliseconds. */
 static void window__waiting_worker_sleeps_and_does_not_yield(void)
 {
     struct counter second = {0};

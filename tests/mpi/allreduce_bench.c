@@ -107,9 +107,9 @@ static void options(struct bench *b, int argc, char **argv)
     const struct option_row rows[] = {
         {"op", "barrier|allreduce|bcast|reduce", OPTION_CHOICE, &b->op,
          "the collective (default allreduce)"},
-        {"bytes", "N", OPTION_INT, &b->bytes, "size of its data"},
+        {"bytes", "N", OPTION_INT, &b->bytes, "size of the data"},
         {"iterations", "N", OPTION_INT, &b->iterations, "timed calls"},
-        {"warmup", "N", OPTION_INT, &b->warmup, "calls before those that are timed"},
+        {"warmup", "N", OPTION_INT, &b->warmup, "calls before the timed ones"},
         {"json", NULL, OPTION_FLAG, &b->json, "print JSON"},
         {0},
     };

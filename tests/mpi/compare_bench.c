@@ -219,7 +219,8 @@ int main(int argc, char **argv)
         {"rounds", "N", OPTION_INT, &b.rounds, "rounds of each case"},
         {"call-ms", "N", OPTION_INT, &b.call_ms, "least time of the calls of a round, in ms"},
         {"only", "COLLECTIVE", OPTION_TEXT, &b.only, "compare one collective"},
-        {"alone", NULL, OPTION_FLAG, &b.alone, "run without fabemu: Open MPI chooses for both"},
+        {"alone", NULL, OPTION_FLAG, &b.alone,
+         "run without fabemu: Open MPI selects all algorithms"},
         {0},
     };
 

@@ -91,7 +91,7 @@ int main(int argc, char **argv)
     int count = 0;
     const struct option_row rows[] = {
         {"iterations", "N", OPTION_INT, &test.iterations, "all-reduces, each after computing"},
-        {"loops", "N", OPTION_INT, &test.loops, "length of each computation"},
+        {"loops", "N", OPTION_INT, &test.loops, "loops of each computation"},
         {"tests", "N", OPTION_INT, &count, "MPI_Iprobe calls of rank 0 after the iterations"},
         {"tail", "barrier|exit", OPTION_CHOICE, &after,
          "how the program ends after the iterations"},

@@ -144,7 +144,7 @@ int main(int argc, char **argv)
     struct bench b = {.bytes = 1 << 20, .rounds = 21};
     const struct option_row rows[] = {
         {"bytes", "N", OPTION_INT, &b.bytes, "size of the vector"},
-        {"rounds", "N", OPTION_INT, &b.rounds, "rounds for each way"},
+        {"rounds", "N", OPTION_INT, &b.rounds, "rounds over the network, and over messages"},
         {"sleep", NULL, OPTION_FLAG, &b.sleep, "sleep instead of computing"},
         {0},
     };

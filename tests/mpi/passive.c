@@ -661,7 +661,7 @@ int main(int argc, char **argv)
     const struct option_row rows[] = {
         {"rounds", "N", OPTION_INT, &rounds, "rounds of random operations"},
         {"seed", "N", OPTION_INT, &seed, "seed of random choices"},
-        {"windows", "N", OPTION_INT, &remakes, "windows that are made and freed"},
+        {"windows", "N", OPTION_INT, &remakes, "number of windows to make and free"},
         {"threads", NULL, OPTION_FLAG, &with_threads, "also access windows in several threads"},
         {0}};
 

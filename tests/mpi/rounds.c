@@ -107,7 +107,7 @@ int main(int argc, char **argv)
                                        "how long the program runs"},
                                       {"rounds", "N", OPTION_INT, &least, "least number of rounds"},
                                       {"survive", NULL, OPTION_FLAG, &survives,
-                                       "MPI errors are returned, and end the rank"},
+                                       "MPI returns errors; a rank ends at its first one"},
                                       {0}};
     long rounds = 0, wrong = 0, all = 0;
     double end_s;

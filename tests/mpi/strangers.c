@@ -556,7 +556,7 @@ int main(int argc, char **argv)
     struct test test = {.checks = {.program = "strangers"}};
     const char *name = "";
     const struct option_row rows[] = {{"name", "NAME", OPTION_TEXT, &name,
-                                       "the program (see the source)"},
+                                       "name of the program to run (see the source)"},
                                       {0}};
     int level, status;
 

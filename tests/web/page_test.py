@@ -757,7 +757,7 @@ class ByHand(InBrowser):
         self.check_no_complaints()
 
     def test_events_are_in_view(self):
-        """Five lines, below the counters of a link."""
+        """Five lines of events are visible below the counters of a link."""
         self.up("--topo", "kary:4,2", "--set", "link_retry=go_back_n")
         self.browser.size(1280, 720)
         self.browser.keys("ENTER", "l")

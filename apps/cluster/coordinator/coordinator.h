@@ -155,7 +155,7 @@ const struct fabric_mirror *coordinator_mirror(struct coordinator *coord);
 const struct fabric_totals *coordinator_totals_of(const struct coordinator *coord, uint32_t host,
                                                   struct json_object **links);
 
-/** coordinator_groups_refused - return how many groups @host has reported that it cannot make. */
+/** coordinator_groups_refused - return how often @host has replied that it cannot make a group. */
 uint64_t coordinator_groups_refused(const struct coordinator *coord, uint32_t host);
 
 /**

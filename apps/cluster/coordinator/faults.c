@@ -71,9 +71,9 @@ static int count_compare(const void *a, const void *b)
 }
 
 /*
- * Replace the numbers of hits by those in @list, [FAULT,HITS,…]. They are ordered, because a report
- * searches them once for each of up to COORDINATOR_FAULTS_MOST faults. Without memory, or if the
- * list is invalid, the earlier numbers are kept.
+ * Replace the numbers of hits by those in @list, which is [FAULT,HITS,…]. Sort them by fault,
+ * because a report searches them for each of up to COORDINATOR_FAULTS_MOST faults. If there is no
+ * memory, or if the list is invalid, keep the earlier numbers.
  */
 static void counts_take(struct coordinator_hits *hits, struct json_object *list)
 {
@@ -161,8 +161,9 @@ struct hits_take {
 };
 
 /*
- * Return whether @host may log hits of @name (struct emu_faults), which is a direction of a cable
- * with an end on the host, or a combiner on the host.
+ * Return whether @host may log hits of the faults with number @name (struct emu_faults). For a
+ * direction of a cable, the host must have an end of the cable. For a combiner, it must have the
+ * combiner.
  */
 static bool has_fault(const struct fabric *fabric, uint32_t host, uint32_t name)
 {

@@ -66,7 +66,7 @@ struct coordinator_agent {
     bool lost;               /* the host is lost; its next incarnation may connect over conn */
     bool back;               /* a new incarnation has connected, and waits to be admitted */
     uint32_t incarnations;   /* number of times that the host has rejoined */
-    uint64_t groups_refused; /* how often the host has replied that it cannot make a group */
+    uint64_t groups_refused; /* number of replies that the host cannot make a group */
     char lost_why[HOSTS_WHY_BYTES]; /* why the host was lost */
     /* why the last host that claimed to be this one was rejected; "": none was */
     char why[HOSTS_WHY_BYTES];

@@ -19,8 +19,8 @@ static struct json_object *of_node(uint32_t node)
 }
 
 /*
- * Send a change that every host can make. Do not wait for the hosts, unless the changes before it
- * have filled the control channel of a host: thousands of processes may die at the same time.
+ * Send a change that every host can make. Do not wait for the hosts, unless earlier changes have
+ * filled the control channel of a host. Thousands of processes may die at the same time.
  */
 static void change_send(struct coordinator *coord, uint32_t only, const char *what,
                         struct json_object *with)
@@ -48,8 +48,8 @@ static void mirror_detach(void *ctx, uint32_t host, uint32_t node, bool dead)
 }
 
 /*
- * Wait only for a process that attaches: all hosts must know it before it sends. That a process has
- * left is not urgent, and the deaths of processes must not wait for a host that does not answer.
+ * If the process has attached, wait for the hosts, because all hosts must know the process before
+ * it sends. If it has left, do not wait: deaths must not wait for a host that does not answer.
  */
 static void mirror_incarnation(void *ctx, uint32_t node, uint64_t word)
 {
@@ -84,7 +84,7 @@ static void take_group(void *ctx, uint32_t host, struct json_object *reply)
              error->coord->config.name[host], strerror(-err));
 }
 
-/* The call fails only if a host reports an error, since a host that does not answer is lost. */
+/* A host that does not answer is lost, so the call fails only if a host reports an error. */
 static int mirror_group(void *ctx, const struct fabric_group_call *group, char *error,
                         size_t error_bytes)
 {

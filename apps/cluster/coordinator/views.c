@@ -105,7 +105,7 @@ bool coordinator_view_pending(void *ctx, uint32_t host, uint32_t node, struct em
     char name[NODE_NAME_BYTES];
     size_t bytes;
 
-    /* a host that has not answered a query yet would delay the fetch: use the old data */
+    /* if a host has not answered a query yet, use the old data, because it would delay the fetch */
     if (now_ns - *asked_ns >= PENDING_OLD_NS && !coord->query[COORDINATOR_ANSWER].waits) {
         *asked_ns = now_ns;
         pending_fetch(coord);
@@ -215,7 +215,6 @@ static void stalls_take(void *ctx, uint32_t host, struct json_object *reply)
     for (size_t i = 0; i + HOSTS_STALL <= emu_json_count(list) && stalls->count < stalls->max;
          i += HOSTS_STALL) {
         uint64_t age_ns = hosts_number_at(list, i + 4);
-
         struct fabric_stall *stall = &stalls->at[stalls->count];
 
         *stall = (struct fabric_stall){

@@ -628,7 +628,8 @@ class Page {
     $("text").value = this.kinds.find(({ name }) => name === this.kindChosen)?.text || "";
   }
 
-  /* @injected: the message is about this fault, until it ends. */
+  /* @injected: number of the fault that the message is about, or 0. The message changes when this
+   * fault ends. */
   showFaultMessage(text, ok, injected = 0) {
     this.injected = injected;
     $("faultsaid").className = ok ? "" : "wrong";

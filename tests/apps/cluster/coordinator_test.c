@@ -285,7 +285,7 @@ static void failure__reported_does_not_lose_the_host(void)
     const struct fabric_group_call group = {.nodes = nodes, .count = 2, .id = 7};
     char error[128] = "";
 
-    /* Open MPI's component ends the program at -ENOMEM, which would mean this process */
+    /* -ENOMEM would end the program: the component would take it for an error of its own process */
     CU_ASSERT_EQUAL(mirror->group(mirror->ctx, &group, error, sizeof error), -ENOSPC);
     CU_ASSERT_STRING_EQUAL(error, "host green cannot make the group: Cannot allocate memory");
     CU_ASSERT_EQUAL(coordinator_groups_refused(stage.hosts, 1), 1);
@@ -318,7 +318,7 @@ static void process__of_a_lost_host_is_not_admitted(void)
     stage_close();
 }
 
-/* A message about a process that pretends to be one of the kinds that are handled during a call. */
+/* Send a message about a process. Its field "hit" is of a kind that is handled during a call. */
 static void connects_as_a_hit(struct conn *conn, struct json_object *call)
 {
     static const char line[] = "{\"client\":5,\"new\":1,\"command\":\"early\",\"hit\":1}\n";
@@ -690,7 +690,7 @@ static void hit__of_the_future_counts_as_of_now(void)
     CU_ASSERT_EQUAL(stage.lost, 0);
 }
 
-/* A host may list faults in any order, and any numbers of hits. */
+/* A host may list faults in any order, and report any number of hits. */
 static void hits__are_found_by_their_fault(void)
 {
     struct inject_remote remote;
@@ -1319,7 +1319,7 @@ static void sends_no_json(struct conn *conn, struct json_object *call)
     send(conn->fd, "{\n", 2, MSG_NOSIGNAL);
 }
 
-/* The failure of the start has the reason why the host was lost, and not that of a time-out. */
+/* If a host is lost during the start, the error says why, and does not mention a time-out. */
 static void connect__failure_shows_why_the_host_was_lost(void)
 {
     char error[256] = "";

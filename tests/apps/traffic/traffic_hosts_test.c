@@ -44,9 +44,9 @@ struct node_host {
     void (*lie)(struct traffic_hosts *hosts, uint64_t *next_ps);
     uint32_t lies_at;          /* 0: LIES_AT */
     bool (*stops)(void *host); /* emu_barrier_config.stops; NULL: never */
+    uint32_t asked;            /* number of calls of stops() */
     bool stands_still;         /* its threads do not work */
-    uint32_t looks;            /* how often the barrier has looked whether they do */
-    uint32_t asked;            /* how often that was called */
+    uint32_t looks;            /* number of calls of host_worked() while it stands still */
     uint32_t reports;          /* progress: how often completion of the run was reported */
     int err;
     char error[EMU_BARRIER_WHY_BYTES];
@@ -74,7 +74,10 @@ static uint64_t host_now(void *ctx)
     return atomic_load_explicit(&host->fixture->now_ns, memory_order_relaxed);
 }
 
-/* As if its threads had worked all the time, or never, but the clock were read inaccurately. */
+/*
+ * Return for how long the host's threads have worked: all the time or, if the host stands still,
+ * never. The second result alternates between 0 and 1 ns, because real clocks are not exact.
+ */
 static uint64_t host_worked(void *ctx)
 {
     struct node_host *host = ctx;
@@ -1000,7 +1003,7 @@ static void traffic_run__waiting_for_another_host_can_be_ended(void)
     fixture_free(&fixture);
 }
 
-/* Its sessions send keep-alives, but its worker has stopped. */
+/* The sessions of the second host send keep-alives, but its worker has stopped. */
 static void traffic_run__with_a_host_that_stands_still_ends(void)
 {
     struct traffic_config config = short_run("uniform");

@@ -33,7 +33,7 @@
 #define BYTES         20000u
 #define LENGTH(array) (sizeof(array) / sizeof(array)[0])
 
-/* The object of a struct fid, which is its first field. Version 2 has no container_of(). */
+/* The object whose first field is @fid. The headers of libfabric 2 have no container_of(). */
 #define OBJECT(fid, type) ((struct type *)(void *)(fid))
 
 /* In the order in which objects can be closed. */

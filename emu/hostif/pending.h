@@ -93,7 +93,8 @@ struct emu_pending_mismatch {
 
 struct emu_pending {
     uint64_t written_ns;        /* when the block was last written; 0: never */
-    uint64_t quiet_ns;          /* since when no operation has begun, progressed or completed */
+    uint64_t quiet_ns;          /* since when no operation has begun, progressed or completed; the
+                                   end of a long sleep on clock virtual; may be in the future */
     uint32_t waits;             /* 1: the program polls for completions and finds none */
     uint32_t groups;            /* number of entries in group[] */
     uint32_t more;              /* 1: further groups did not fit */

@@ -277,6 +277,16 @@ void nic_pending_publish(struct fabemu *fab, uint64_t now_ns)
     emu_pending_write(&fab->hostif.shared->pending, pending);
 }
 
+void nic_pending_sleep(struct fabemu *fab, uint64_t until_ns)
+{
+    struct emu_pending *pending = &fab->pending;
+
+    if (pending->quiet_ns >= until_ns)
+        return;
+    pending->quiet_ns = until_ns;
+    emu_pending_write(&fab->hostif.shared->pending, pending);
+}
+
 void fabemu_finalizing(struct fabemu *fab, bool (*asked)(void))
 {
     if (nic_is_defunct(fab))

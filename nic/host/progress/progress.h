@@ -86,6 +86,12 @@ void nic_watch(struct fabemu *fab);
  */
 void nic_pending_publish(struct fabemu *fab, uint64_t now_ns);
 
+/**
+ * nic_pending_sleep - report that the process sleeps until @until_ns. Until then a lack of progress
+ * is no standstill.
+ */
+void nic_pending_sleep(struct fabemu *fab, uint64_t until_ns);
+
 /* --- thread.c ----------------------------------------------------------------------- */
 
 int nic_thread_start(struct nic_thread **ret, struct fabemu *fab);

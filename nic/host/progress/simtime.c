@@ -21,6 +21,7 @@
 #include "emu/util/count.h"
 #include "nic/host/base/compute.h"
 #include "nic/host/base/local_time.h"
+#include "nic/host/base/lock.h"
 
 #define NIC_SIM_POLL_PS  50000u
 #define NIC_SIM_READ_PS  20000u
@@ -264,6 +265,20 @@ void nic_sim_settle(struct fabemu *fab)
         pass(fab, 0);
 }
 
+/* Short sleeps are not reported: a program that polls between them may stand still. */
+#define SLEEP_REPORTED_NS 1000000000u
+
+static void report_sleep(struct fabemu *fab, uint64_t ns)
+{
+    uint64_t now_ns = nic_now_ns(fab);
+
+    if (ns < SLEEP_REPORTED_NS)
+        return;
+    nic_lock(fab);
+    nic_pending_sleep(fab, ns < UINT64_MAX - now_ns ? now_ns + ns : UINT64_MAX);
+    nic_unlock(fab);
+}
+
 static bool sleep_simulated(void *ctx, uint64_t ns)
 {
     struct fabemu *fab = ctx;
@@ -273,6 +288,7 @@ static bool sleep_simulated(void *ctx, uint64_t ns)
     if (nic_is_defunct(fab) || !nic_sim_has_begun(fab) || !nic_sim_is_owner(fab))
         return false;
     nic_call_begin(fab, &clock_call);
+    report_sleep(fab, ns);
     began_ps = nic_local_ps(fab);
     passed = pass(fab, ns < EMU_LAST_PS / 1000 ? ns * 1000 : EMU_LAST_PS);
     fab->sim.compute.idle_ps += nic_local_ps(fab) - began_ps;

@@ -247,6 +247,37 @@ static void sleep__beyond_simulated_time_ends_with_it(void)
     }
 }
 
+#define LONG_SLEEP_NS  UINT64_C(10000000000)
+#define SHORT_SLEEP_NS UINT64_C(1000000)
+
+/* Also before its end, a long sleep is reported as no standstill. */
+static void *reporter_main(void *argument)
+{
+    static const uint64_t sleeps_ns[] = {SHORT_SLEEP_NS, LONG_SLEEP_NS};
+    struct process *p = argument;
+
+    nic_sim_begin(p->fab);
+    fabemu_await_time(p->fab);
+    for (uint32_t i = 0; i < sizeof sleeps_ns / sizeof sleeps_ns[0] && p->node == 0; i++) {
+        struct emu_pending pending = {0};
+        uint64_t began_ns = local_ps(p->fab) / 1000;
+
+        CU_ASSERT_TRUE(p->fab->sim.clock.sleep(p->fab, sleeps_ns[i]));
+        emu_pending_read(&pending, &p->fab->hostif.shared->pending, NODES, UINT64_MAX);
+        CU_ASSERT_EQUAL(pending.quiet_ns >= began_ns + sleeps_ns[i], sleeps_ns[i] == LONG_SLEEP_NS);
+    }
+    detach(p);
+    return NULL;
+}
+
+static void sleep__is_reported_if_it_is_long(void)
+{
+    static struct run run;
+
+    run_open(&run, "oq2004", 1);
+    run_all(&run, reporter_main);
+}
+
 #define ASLEEP_NS 300000000 /* host time after which a sleeping process is surely outside */
 
 /* Node 1 does nothing, and the kernel says that its process is asleep. */
@@ -740,6 +771,7 @@ int main(void)
         CASE(fabric__does_not_go_back_with_a_process),
         CASE(fabric__ignores_a_time_that_does_not_exist),
         CASE(sleep__beyond_simulated_time_ends_with_it),
+        CASE(sleep__is_reported_if_it_is_long),
         CASE(sleep__is_outside_unless_the_daemon_owes_a_reply),
         CASE(wait__does_not_end_while_time_stands_at_an_alarm),
         CASE(host_time__has_no_unknown_bits),

@@ -47,13 +47,18 @@ static int open_file(const char *path, bool *made)
     return fd < 0 ? -errno : fd;
 }
 
+bool output_is_stdout(const char *path)
+{
+    return path && (strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0);
+}
+
 int output_open(struct output *ret, const char *path, int64_t until_ms)
 {
     struct stat st;
     int err;
 
     *ret = (struct output){.path = path, .fd = -1};
-    if (strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0) {
+    if (output_is_stdout(path)) {
         ret->path = "standard output";
         ret->fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
         return ret->fd < 0 ? -errno : 0;

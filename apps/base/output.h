@@ -23,6 +23,12 @@ struct output {
 #define OUTPUT_NONE ((struct output){.fd = -1})
 
 /**
+ * output_is_stdout - return whether @path names standard output. NULL is no path. Text for people
+ * then goes to standard error, so that standard output has only the data.
+ */
+bool output_is_stdout(const char *path);
+
+/**
  * output_open - open @path for writing, and lock it. "-" and "/dev/stdout" are standard output,
  * which is not locked.
  * If @path is a named pipe, wait for a reader until emu_now_ms() is @until_ms, or without limit if

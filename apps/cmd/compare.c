@@ -599,13 +599,17 @@ static int print_all(struct compare *compare, struct file *files, size_t count)
 {
     struct compare_table *table = &compare->table;
     int status = EXIT_SUCCESS;
+    FILE *out = stdout;
 
+    for (size_t i = 0; i < count; i++)
+        if (output_is_stdout(files[i].path))
+            out = stderr;
     progress_clear();
     if (compare->interrupted)
         print_message("interrupted: %u of %u networks finished", table->rows, table->wanted);
     if (table->rows)
-        compare_print(stdout, table);
-    fflush(stdout);
+        compare_print(out, table);
+    fflush(out);
     for (size_t i = 0; i < count && table->rows; i++)
         if (file_print(&files[i], table))
             status = EXIT_FAILURE;

@@ -194,16 +194,17 @@ static void print_json(struct json_object *list, const struct traffic_options *o
                                               JSON_C_TO_STRING_NOSLASHESCAPE));
 }
 
-static void print_result(struct traffic_result *result, const struct traffic_config *config,
-                         const struct traffic_title *title, bool first, bool only)
+static void print_result(FILE *out, struct traffic_result *result,
+                         const struct traffic_config *config, const struct traffic_title *title,
+                         bool first, bool only)
 {
     if (only) {
-        traffic_report_text(stdout, result, config, title);
+        traffic_report_text(out, result, config, title);
         return;
     }
     if (first)
-        traffic_report_head(stdout, config, title);
-    traffic_report_row(stdout, result, config);
+        traffic_report_head(out, config, title);
+    traffic_report_row(out, result, config);
 }
 
 /*
@@ -222,6 +223,7 @@ static int run_all(struct traffic_config *config, const struct traffic_options *
                                   .goal = own->goal,
                                   .origin = origin_json(&config->fabric)};
     struct json_object *list = json_object_new_array();
+    FILE *out = output_is_stdout(own->telemetry) ? stderr : stdout;
     struct traffic_result result;
     int status = EXIT_SUCCESS;
 
@@ -239,7 +241,7 @@ static int run_all(struct traffic_config *config, const struct traffic_options *
         else if (json)
             json_object_array_add(list, traffic_report_json(&result, config, &title));
         else
-            print_result(&result, config, &title, i == 0, own->loads == 1);
+            print_result(out, &result, config, &title, i == 0, own->loads == 1);
         traffic_result_release(&result);
     }
     if (prints && json && (status == EXIT_SUCCESS || status == EXIT_INTERRUPTED))
@@ -255,7 +257,7 @@ static int snapshots_open(FILE **ret, struct output *output, const char *path)
 
     if (!path)
         return 0;
-    if (strcmp(path, "-") == 0) {
+    if (output_is_stdout(path)) {
         *ret = stdout;
         return 0;
     }
@@ -437,6 +439,11 @@ int traffic_main(int argc, char **argv)
                                    "--%s and --cluster cannot be used together: --%s needs a "
                                    "network on one host",
                                    local, local);
+    if (options.json && output_is_stdout(own.telemetry))
+        return options_usage_error("traffic",
+                                   "--json and --telemetry %s cannot be used together: both print "
+                                   "to standard output; choose a file for --telemetry",
+                                   own.telemetry);
     snprintf(name, sizeof name, "traffic-%d", (int)getpid());
     status = options_fabric(&fabric, &graph, &options, options.web ? name : NULL);
     if (status)

@@ -237,9 +237,11 @@ class OptionsTest(CompareTest):
         done = self.fabemu("compare", "--json", "-", "--topo", "kary:2,2", "--variant",
                            "a\x1b[31m: --seed 2", "--", "true")
         self.assertEqual(done.returncode, 1)
-        self.assertEqual(done.stdout.count("no process has used the fabric"), 4)
-        self.assertIn("a?[31m", done.stdout)
-        self.assertNotIn("\x1b[31m", done.stdout)
+        self.assertEqual([row["error"].count("no process has used the fabric")
+                          for row in json.loads(done.stdout)["networks"]], [1, 1])
+        self.assertEqual(done.stderr.count("no process has used the fabric"), 2)
+        self.assertIn("a?[31m", done.stderr)
+        self.assertNotIn("\x1b[31m", done.stdout + done.stderr)
 
     def test_a_signal_ends_the_run(self):
         self.env["TMPDIR"] = self.dir

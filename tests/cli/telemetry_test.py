@@ -598,6 +598,12 @@ class Recording(FabemuCase):
 
     def test_simulated_time_requires_matching_options(self):
         self.one_line(self.fabemu("traffic", "--every", "10ns"), 2, "--every", "--telemetry")
+        self.one_line(self.fabemu("traffic", "--json", "--telemetry", "-"), 2, "standard output")
+        done = self.fabemu("traffic", "--topo", "kary:2,2", "--measure", "20us", "--telemetry", "-")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for line in done.stdout.splitlines():
+            self.assertIn("event", json.loads(line))
+        self.assertIn("uniform on kary:2,2", done.stderr)
         self.one_line(self.fabemu("traffic", "--telemetry", "/no/where"), 1, "--telemetry")
         self.one_line(self.fabemu("traffic", "--telemetry", "/dev/full"), 1, "snapshots")
 

@@ -121,6 +121,7 @@ _fabemu_subcommand() {
         _fabemu_words "$(_fabemu_nodes "$1" "${COMP_WORDS[2]}")"
         return
         ;;
+    *,yes) return ;; # a value that only the user knows
     esac
     case $2,$cur in
     *,-*)

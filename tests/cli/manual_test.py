@@ -191,6 +191,11 @@ class BashTest(HelpCase):
             with self.subTest(words=words):
                 self.assertEqual(set(self.complete(*words)), offered)
 
+    def test_completion__offers_no_option_as_a_value(self):
+        for option, name in ("--set", "link_retry"), ("--bound", "silence"):
+            self.assertLessEqual(set(self.complete("run", option, *self.with_value(name, ""))),
+                                 {name + "="})
+
     def test_completion__offers_running_fabrics(self):
         self.assertEqual(self.complete("status", ""), [])
         self.up("lab-1")

@@ -19,6 +19,7 @@
 #include "apps/cmd/commands.h"
 #include "apps/base/amount.h"
 #include "apps/base/message.h"
+#include "apps/base/silence.h"
 #include "apps/traffic/goal/goal.h"
 #include "apps/traffic/hosts.h"
 #include "apps/traffic/live.h"
@@ -27,8 +28,7 @@
 #include "apps/web/web.h"
 #include "emu/util/now.h"
 
-#define PROGRESS_MS      100   /* between two checks, and two lines on a terminal */
-#define SILENT_MS        10000 /* longest time without a line, if there is no terminal */
+#define PROGRESS_MS      100 /* between two checks, and two lines on a terminal */
 #define EXIT_INTERRUPTED (128 + SIGINT)
 
 static const struct options_command traffic_command = {
@@ -68,7 +68,7 @@ static const struct options_command traffic_command = {
 /* Times are those of emu_now_ms(). */
 struct progress {
     bool terminal;      /* show the progress in a line of the terminal */
-    bool lines;         /* print a line after each SILENT_MS */
+    bool lines;         /* print a line after each SILENCE_MS */
     int64_t began_ms;   /* the start of the first run */
     int64_t checked_ms; /* the last check for an interrupt */
     int64_t printed_ms; /* the last line, if there is no terminal */
@@ -150,7 +150,7 @@ static bool progress_print(void *context, double done)
     progress->checked_ms = at_ms;
     if (progress->terminal)
         fprintf(stderr, "\r\033[K%s", progress_text(progress).text);
-    if (progress->lines && at_ms - progress->printed_ms >= SILENT_MS) {
+    if (progress->lines && at_ms - progress->printed_ms >= SILENCE_MS) {
         progress->printed_ms = at_ms;
         print_message("traffic: %s, %lld s so far", progress_text(progress).text,
                       (long long)(at_ms - progress->began_ms) / 1000);

@@ -31,12 +31,6 @@ static void *print_lines(void *arg)
     return NULL;
 }
 
-static void set(struct silence *silence, const char *what)
-{
-    snprintf(silence->what, sizeof silence->what, "%s", what);
-    silence->began_ms = silence->printed_ms = emu_now_ms();
-}
-
 void silence_begin(struct silence *silence, int64_t every_ms, const char *what)
 {
     sigset_t all, before;
@@ -44,7 +38,8 @@ void silence_begin(struct silence *silence, int64_t every_ms, const char *what)
     *silence = (struct silence){.every_ms = every_ms};
     pthread_mutex_init(&silence->lock, NULL);
     pthread_cond_init(&silence->ending, NULL);
-    set(silence, what);
+    snprintf(silence->what, sizeof silence->what, "%s", what);
+    silence->began_ms = silence->printed_ms = emu_now_ms();
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the caller */
     silence->started = pthread_create(&silence->thread, NULL, print_lines, silence) == 0;
@@ -56,7 +51,17 @@ void silence_set(struct silence *silence, const char *what)
     if (!silence->started)
         return;
     pthread_mutex_lock(&silence->lock);
-    set(silence, what);
+    snprintf(silence->what, sizeof silence->what, "%s", what);
+    silence->began_ms = silence->printed_ms = emu_now_ms();
+    pthread_mutex_unlock(&silence->lock);
+}
+
+void silence_update(struct silence *silence, const char *what)
+{
+    if (!silence->started)
+        return;
+    pthread_mutex_lock(&silence->lock);
+    snprintf(silence->what, sizeof silence->what, "%s", what);
     pthread_mutex_unlock(&silence->lock);
 }
 

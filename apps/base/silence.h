@@ -33,8 +33,14 @@ struct silence {
  */
 void silence_begin(struct silence *silence, int64_t every_ms, const char *what);
 
-/** silence_set - say that the command does @what from now on. The caller may have printed that. */
+/**
+ * silence_set - say that the command does @what from now on. The time in the lines starts at 0
+ * again, and the next line comes after the interval, as if the caller had just printed one.
+ */
 void silence_set(struct silence *silence, const char *what);
+
+/** silence_update - change the text to @what. The times in and of the lines stay the same. */
+void silence_update(struct silence *silence, const char *what);
 
 /** silence_end - end the thread. No line is printed afterwards. */
 void silence_end(struct silence *silence);

@@ -62,6 +62,9 @@ static void silence__ends_with_lines(void)
     while (!says(&errors, "two")) /* lines from before are in the pipe */
         ;
     CU_ASSERT_TRUE(says(&errors, "two"));
+    silence_update(&silence, "three");
+    while (!says(&errors, "three"))
+        ;
     silence_end(&silence);
     errors_close(&errors);
     while (fgetc(errors.lines) != EOF) /* the thread has ended: nothing holds the pipe open */
@@ -76,8 +79,9 @@ static void no_line__before_the_interval_has_passed(void)
 
     silence_begin(&silence, HOUR_MS, "one");
     silence_set(&silence, "two");
+    silence_update(&silence, "three");
     silence_end(&silence);
-    silence_set(&silence, "three"); /* there is no thread any more */
+    silence_set(&silence, "four"); /* there is no thread any more */
     silence_end(&silence);
     errors_close(&errors);
     CU_ASSERT_EQUAL(fgetc(errors.lines), EOF);

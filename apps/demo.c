@@ -10,7 +10,8 @@
  *   tree and down again,
  * - a hot spot, in which all nodes send to node 0, which receives more slowly than they send,
  * - exchanges between the two halves of the network, over its top switches.
- * The program ends after SECONDS; 0, the default: it does not end.
+ * The program ends after SECONDS; 0, the default: it does not end. If standard error is not a
+ * terminal, node 0 prints the current work to it after each 8 s.
  */
 #include <errno.h>
 #include <signal.h>
@@ -35,6 +36,7 @@
 #define BURST         8     /* messages of a node in an exchange, between two checks of the time */
 #define FLOOD         400   /* messages of a node to the hot spot, between two checks of the time */
 #define LINGER_S      5     /* how long other processes may continue after one has failed */
+#define SILENT_S      8     /* node 0 then prints a line; its checks of the time are rare */
 
 enum work { COLLECTIVES, HOT_SPOT, EXCHANGES, END, WORKS = END };
 
@@ -45,6 +47,7 @@ struct self {
     uint32_t node, count;
     struct timespec began;
     double seconds, pace;
+    double printed_s; /* node 0: time of the last line, since the beginning; negative: no lines */
     char message[MESSAGE_BYTES];
 };
 
@@ -168,6 +171,17 @@ static void sum(struct self *me, void *mine, void *all, size_t count, enum fabem
         fabemu_count_in_network(me->group, FABEMU_COLL_ALLREDUCE);
 }
 
+/* Print the current work if no line has been printed for a while. Only node 0 calls this. */
+static void end_silence(struct self *me, double now_s, enum work work)
+{
+    static const char *const names[] = {"all-reduces", "a hot spot", "exchanges", "ending"};
+
+    if (me->printed_s < 0 || now_s - me->printed_s < SILENT_S)
+        return;
+    me->printed_s = now_s;
+    fprintf(stderr, "demo: %s, %.0f s so far\n", names[work], now_s);
+}
+
 /*
  * Return the work that all nodes do next. Node 0 chooses it by its clock. The others get it from an
  * all-reduce, to which they contribute 0.
@@ -177,8 +191,10 @@ static enum work next(struct self *me)
     double now = seconds_since(&me->began);
     int64_t mine = 0, all;
 
-    if (me->node == 0)
+    if (me->node == 0) {
         mine = me->seconds > 0 && now >= me->seconds ? END : (int64_t)(now / me->pace) % WORKS;
+        end_silence(me, now, (enum work)mine);
+    }
     sum(me, &mine, &all, 1, FABEMU_I64);
     return (enum work)all;
 }
@@ -240,7 +256,10 @@ static void exchanges(struct self *me)
 
 static int node_main(uint32_t node, uint32_t count, double seconds, double pace)
 {
-    struct self me = {.count = count, .seconds = seconds, .pace = pace};
+    struct self me = {.count = count,
+                      .seconds = seconds,
+                      .pace = pace,
+                      .printed_s = isatty(STDERR_FILENO) ? -1 : 0};
     char text[16];
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);

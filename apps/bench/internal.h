@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "apps/base/silence.h"
 #include "topo/topo.h"
 
 #define BENCH_SAMPLES_MAX 99
@@ -27,6 +28,7 @@ struct bench {
     unsigned rows;                  /* number of rows printed so far */
     bool failed;                    /* at least one row could not be measured */
     bool progress;                  /* stderr is a terminal */
+    struct silence silence;         /* if stderr is not a terminal */
 };
 
 struct bench_samples {
@@ -53,8 +55,11 @@ void bench_row(struct bench *bench, const struct bench_row *row);
 /** bench_end - print the end of the list and free what bench_begin() allocated. */
 void bench_end(struct bench *bench);
 
-/** bench_progress - show on a terminal that @name, benchmark @number of @total, is running. */
-void bench_progress(const struct bench *bench, const char *name, unsigned number, unsigned total);
+/**
+ * bench_progress - show that @name, benchmark @number of @total, is running: on a terminal at once,
+ * elsewhere after each SILENCE_MS.
+ */
+void bench_progress(struct bench *bench, const char *name, unsigned number, unsigned total);
 
 /** bench_sample - add one sample; samples beyond BENCH_SAMPLES_MAX are dropped. */
 void bench_sample(struct bench_samples *samples, double value);

@@ -235,6 +235,7 @@ void bench_row(struct bench *bench, const struct bench_row *row)
 
 void bench_end(struct bench *bench)
 {
+    silence_end(&bench->silence);
     clear_progress(bench);
     if (bench->json)
         printf("\n]\n");
@@ -243,8 +244,17 @@ void bench_end(struct bench *bench)
     bench->conditions = bench->origin = NULL;
 }
 
-void bench_progress(const struct bench *bench, const char *name, unsigned number, unsigned total)
+void bench_progress(struct bench *bench, const char *name, unsigned number, unsigned total)
 {
-    if (bench->progress)
+    char what[sizeof bench->silence.what];
+
+    if (bench->progress) {
         fprintf(stderr, "\r\033[K[%u of %u] %s", number, total, name);
+        return;
+    }
+    snprintf(what, sizeof what, "bench: benchmark %u of %u: %s", number, total, name);
+    if (bench->silence.started)
+        silence_set(&bench->silence, what);
+    else
+        silence_begin(&bench->silence, SILENCE_MS, what);
 }

@@ -24,6 +24,7 @@
 #include "apps/base/command.h"
 #include "apps/base/message.h"
 #include "apps/base/output.h"
+#include "apps/base/silence.h"
 #include "apps/cmd/arrival.h"
 #include "apps/cmd/commands.h"
 #include "apps/cmd/options.h"
@@ -54,6 +55,7 @@ struct compare {
     char **command; /* of the user, ended by NULL */
     struct compare_table table;
     unsigned runs, run; /* in all; begun so far */
+    struct silence silence;
     int interrupted;    /* signal; 0: none */
     sigset_t waited;    /* signals for which run_wait() waits; they are blocked while rows run */
     sigset_t unblocked; /* signal mask without them */
@@ -307,11 +309,19 @@ static int rows_make(struct compare *compare)
 
 static void progress(struct compare *compare, const char *name)
 {
+    char what[sizeof compare->silence.what];
+
     compare->run++;
-    if (isatty(STDERR_FILENO))
+    if (isatty(STDERR_FILENO)) {
         fprintf(stderr, "\r\033[K[%u of %u] %s", compare->run, compare->runs, name);
+        return;
+    }
+    snprintf(what, sizeof what, "run %u of %u: %s", compare->run, compare->runs, name);
+    print_message("%s", what);
+    if (compare->run == 1)
+        silence_begin(&compare->silence, SILENCE_MS, what);
     else
-        print_message("run %u of %u: %s", compare->run, compare->runs, name);
+        silence_set(&compare->silence, what);
 }
 
 static void progress_clear(void)
@@ -635,6 +645,7 @@ static int compare_run(struct compare *compare)
         signal(SIGCHLD, SIG_DFL);
         signals_block(compare);
         run_all(compare);
+        silence_end(&compare->silence);
         if (!compare->out)
             scratch_remove(compare->folder);
         signals_unblock(compare);

@@ -13,6 +13,7 @@
 #include "apps/daemon/report.h"
 #include "apps/cmd/commands.h"
 #include "apps/base/message.h"
+#include "apps/base/silence.h"
 #include "apps/control/conn.h"
 
 #define SEGMENT_BYTES 256
@@ -383,6 +384,7 @@ int topo_main(int argc, char **argv)
     struct options options;
     struct fabric_config config;
     struct topo_graph *graph;
+    struct silence silence;
     const char *write = NULL;
     struct option_table own = OPTION_TABLE(rows, &write);
 
@@ -397,12 +399,16 @@ int topo_main(int argc, char **argv)
     options.topo_is_operand = operands == 1;
     if (operands == 1)
         options.topo = argv[options.operands];
+    silence_begin(&silence, SILENCE_MS,
+                  options.check ? "topo: building and checking the network"
+                                : "topo: building the network");
     status = options_fabric(&config, &graph, &options, NULL);
-    if (status)
-        return status;
-    status = print_network(&config, &options, write);
-    if (!status && write)
-        status = write_network(graph, write);
-    topo_free(graph);
+    if (!status) {
+        status = print_network(&config, &options, write);
+        if (!status && write)
+            status = write_network(graph, write);
+        topo_free(graph);
+    }
+    silence_end(&silence);
     return status;
 }

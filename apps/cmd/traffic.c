@@ -19,6 +19,7 @@
 #include "apps/cmd/commands.h"
 #include "apps/base/amount.h"
 #include "apps/base/message.h"
+#include "apps/base/silence.h"
 #include "apps/traffic/goal/goal.h"
 #include "apps/traffic/hosts.h"
 #include "apps/traffic/live.h"
@@ -27,8 +28,7 @@
 #include "apps/web/web.h"
 #include "emu/util/now.h"
 
-#define PROGRESS_MS      100   /* time between two updates on a terminal, and between two checks */
-#define SILENT_MS        10000 /* longest time without a line, if there is no terminal */
+#define PROGRESS_MS      100 /* between two checks, and two lines on a terminal */
 #define EXIT_INTERRUPTED (128 + SIGINT)
 
 static const struct options_command traffic_command = {
@@ -65,15 +65,12 @@ static const struct options_command traffic_command = {
               OPTIONS_CLUSTER | OPTIONS_LAUNCH | OPTIONS_CAPTURE | OPTIONS_WEB,
 };
 
-/* Times are those of emu_now_ms(). */
 struct progress {
-    bool terminal;      /* show the progress on a line of the terminal */
-    bool lines;         /* print a line after each SILENT_MS: there is no terminal and no page */
-    int64_t began_ms;   /* the start of the first run */
-    int64_t checked_ms; /* the last check for an interrupt */
-    int64_t printed_ms; /* the last line, if there is no terminal */
-    uint32_t run, runs; /* index of the current run; number of runs */
-    double done;        /* completed share of the current run, 0 to 1 */
+    bool terminal;          /* show the progress in a line of the terminal */
+    struct silence silence; /* if there is no terminal */
+    int64_t checked_ms;     /* the last check for an interrupt, by emu_now_ms() */
+    uint32_t run, runs;     /* index of the current run; number of runs */
+    double done;            /* of the current run, 0 to 1 */
 };
 
 /* The signals after which a run stops and prints its results. interrupt_hold() fills the set. */
@@ -126,11 +123,11 @@ struct progress_text {
     char text[64];
 };
 
-/* Return a text such as "43 % done, load 2 of 5". */
-static struct progress_text progress_text(const struct progress *progress)
+/* Return a text such as "traffic: 43 % done, load 2 of 5", where @before is "traffic: ". */
+static struct progress_text progress_text(const struct progress *progress, const char *before)
 {
     struct progress_text ret;
-    int bytes = snprintf(ret.text, sizeof ret.text, "%.0f %% done", 100 * progress->done);
+    int bytes = snprintf(ret.text, sizeof ret.text, "%s%.0f %% done", before, 100 * progress->done);
 
     if (progress->runs > 1)
         snprintf(ret.text + bytes, sizeof ret.text - (size_t)bytes, ", load %u of %u",
@@ -149,12 +146,8 @@ static bool progress_print(void *context, double done)
         return true;
     progress->checked_ms = at_ms;
     if (progress->terminal)
-        fprintf(stderr, "\r\033[K%s", progress_text(progress).text);
-    if (progress->lines && at_ms - progress->printed_ms >= SILENT_MS) {
-        progress->printed_ms = at_ms;
-        print_message("traffic: %s, %lld s so far", progress_text(progress).text,
-                      (long long)(at_ms - progress->began_ms) / 1000);
-    }
+        fprintf(stderr, "\r\033[K%s", progress_text(progress, "").text);
+    silence_update(&progress->silence, progress_text(progress, "traffic: ").text);
     return !interrupted();
 }
 
@@ -178,7 +171,7 @@ static int run_one(struct traffic_result *result, const struct traffic_config *c
     if (!err)
         return EXIT_SUCCESS;
     if (err == -EINTR) {
-        print_message("traffic: %s: %s", error, progress_text(progress).text);
+        print_message("traffic: %s: %s", error, progress_text(progress, "").text);
         return EXIT_INTERRUPTED;
     }
     print_message("traffic: %s", error);
@@ -215,10 +208,7 @@ static int run_all(struct traffic_config *config, const struct traffic_options *
 {
     bool prints = !config->hosts || !config->hosts->fabric.self; /* only the first host prints */
     bool terminal = isatty(STDERR_FILENO);
-    struct progress progress = {.terminal = prints && terminal,
-                                .lines = prints && !terminal && !own->page,
-                                .began_ms = emu_now_ms(),
-                                .runs = own->loads};
+    struct progress progress = {.terminal = prints && terminal, .runs = own->loads};
     struct traffic_title title = {.pattern = own->goal ? "goal" : own->pattern,
                                   .goal = own->goal,
                                   .origin = origin_json(&config->fabric)};
@@ -227,7 +217,8 @@ static int run_all(struct traffic_config *config, const struct traffic_options *
     struct traffic_result result;
     int status = EXIT_SUCCESS;
 
-    progress.printed_ms = progress.began_ms;
+    if (prints && !terminal && !own->page) /* a page shows the progress */
+        silence_begin(&progress.silence, SILENCE_MS, progress_text(&progress, "traffic: ").text);
     config->progress = progress_print;
     config->context = &progress;
     for (uint32_t i = 0; i < own->loads && !ferror(stdout); i++) {
@@ -244,6 +235,7 @@ static int run_all(struct traffic_config *config, const struct traffic_options *
             print_result(out, &result, config, &title, i == 0, own->loads == 1);
         traffic_result_release(&result);
     }
+    silence_end(&progress.silence);
     if (prints && json && (status == EXIT_SUCCESS || status == EXIT_INTERRUPTED))
         print_json(list, own);
     json_object_put(list);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """progress.py - on a terminal, a progress bar with the remaining time; otherwise a line for each
-figure that has been measured, and a line after each 10 s without one."""
+figure that has been measured, and a line after each 9 s without one."""
 import sys
 import time
 
@@ -8,7 +8,7 @@ from lines import say
 
 WIDTH = 24
 EVERY_S = 0.2
-SILENT_S = 10  # longest time without a line, if there is no terminal
+SILENT_S = 9  # longest time without a line, if there is no terminal
 
 
 class Progress:

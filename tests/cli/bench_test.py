@@ -7,6 +7,7 @@ checked.
 """
 import json
 import os
+import re
 import stat
 
 from cli_helpers import FabemuCase, main
@@ -44,9 +45,14 @@ class BenchTest(FabemuCase):
         self.assertGreaterEqual(max(row["samples"]), row["value"])
         self.assertLessEqual(CONDITIONS, set(row["conditions"]))
 
+    def succeeded(self, done):
+        """The benchmark had no errors. On a busy host it may have printed its progress."""
+        errors = re.sub(r"(?m)^fabemu: bench: benchmark .*, \d+ s so far\n", "", done.stderr)
+        self.assertEqual((done.returncode, errors), (0, ""))
+
     def rows(self, *args):
         done = self.fabemu("bench", "--quick", "--json", *args)
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.succeeded(done)
         return {row["name"]: row for row in json.loads(done.stdout)}
 
     def test_quick__prints_the_promised_rows(self):
@@ -68,7 +74,7 @@ class BenchTest(FabemuCase):
 
     def test_text__has_the_conditions_and_a_line_per_row(self):
         done = self.fabemu("bench", "--quick", "--repeat", "1", "--only", "hops")
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.succeeded(done)
         lines = done.stdout.splitlines()
         self.assertTrue(any(line.startswith("# kernel: Linux") for line in lines), lines)
         self.assertEqual({line.split()[0] for line in lines if line.startswith("hops.")}, HOPS)

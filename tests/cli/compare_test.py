@@ -140,6 +140,15 @@ class TableTest(CompareTest):
                           file.read())
         self.assertRegex(table["networks"][0]["error"], "^exit status 7: the command failed ")
 
+    def test_silence_ends_with_a_line(self):
+        run = self.start("compare", "--topo", "kary:2,2", "--", "sleep", "600")
+        self.assertEqual(run.stderr.readline(), "fabemu: run 1 of 1: kary:2,2\n")
+        self.assertRegex(run.stderr.readline(),
+                         r"^fabemu: run 1 of 1: kary:2,2, \d+ s so far\n$")
+        run.send_signal(signal.SIGINT)
+        run.communicate(timeout=60)
+        self.assertEqual(run.returncode, 130)
+
     def test_an_interrupt_keeps_the_finished_rows(self):
         """The first run succeeds and the second one does not end."""
         command = ["sh", "-c", f"[ ! -e {self.file('mark')} ] || exec sleep 60; "

@@ -78,8 +78,10 @@ struct telemetry {
     struct fabric_totals remote_totals;
     struct telemetry_cable_entry *cable;
     struct telemetry_node *node;
-    /* Hash table without chains: a new collective replaces the one in its slot. */
+    /* Ring of TELEMETRY_FINISHED entries: a new collective replaces the oldest. */
     struct telemetry_finished *finished;
+    uint32_t finished_next; /* index of the oldest entry, or of the first unused one */
+    uint32_t finished_last; /* index of the last entry that was found */
     /* number of completions: one per member and collective */
     uint64_t finished_count;
     /* number of completions overwritten before they were read */

@@ -179,8 +179,9 @@ static void put_finished(const struct telemetry *t, uint64_t since, struct text_
     text_field_number(text, "finished_count", t->finished_count);
     text_field_number(text, "finished_missed", t->finished_missed);
     telemetry_list_begin(text, "finished");
-    for (uint32_t i = 0; i < TELEMETRY_FINISHED; i++) {
-        const struct telemetry_finished *at = &t->finished[i];
+    for (uint32_t i = 0; i < TELEMETRY_FINISHED; i++) { /* the oldest first */
+        const struct telemetry_finished *at =
+            &t->finished[(t->finished_next + i) % TELEMETRY_FINISHED];
 
         if (at->changed > since)
             ROW(text, at->now.group, (int64_t)at->now.first, telemetry_kind_of(at->now.kind),

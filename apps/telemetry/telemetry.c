@@ -206,18 +206,46 @@ static void sample_node(struct telemetry *t, uint32_t n)
     store(t, TELEMETRY_NODES, n, now.value);
 }
 
+/*
+ * Return the entry of a collective, or NULL. Members report collectives in the same order, so the
+ * search begins after the last entry that was found.
+ */
+static struct telemetry_finished *finished_find(struct telemetry *t, const struct emu_finished *one)
+{
+    for (uint32_t i = 0; i < TELEMETRY_FINISHED; i++) {
+        uint32_t n = (t->finished_last + 1 + i) % TELEMETRY_FINISHED;
+        struct telemetry_finished *at = &t->finished[n];
+
+        if (!at->members || at->now.group != one->group || at->now.first != one->first)
+            continue;
+        t->finished_last = n;
+        return at;
+    }
+    return NULL;
+}
+
+/* Add an entry in place of the oldest one, unless the collective is older than that. */
+static void finished_add(struct telemetry *t, const struct emu_finished *one, uint32_t members,
+                         uint64_t sample)
+{
+    struct telemetry_finished *at = &t->finished[t->finished_next];
+
+    if (at->members && one->began_ns < at->now.began_ns)
+        return;
+    *at = (struct telemetry_finished){.now = *one, .members = members, .changed = sample};
+    t->finished_next = (t->finished_next + 1) % TELEMETRY_FINISHED;
+}
+
 void telemetry_finished_note(struct telemetry *t, const struct emu_finished *one, uint32_t members,
                              uint64_t sample)
 {
-    uint64_t hash = one->first * UINT64_C(31) + one->group * UINT64_C(17);
-    struct telemetry_finished *at = &t->finished[hash % TELEMETRY_FINISHED];
+    struct telemetry_finished *at = finished_find(t, one);
 
-    at->changed = sample;
-    if (!at->members || at->now.group != one->group || at->now.first != one->first) {
-        at->now = *one;
-        at->members = members;
+    if (!at) {
+        finished_add(t, one, members, sample);
         return;
     }
+    at->changed = sample;
     at->members += members;
     if (one->began_ns < at->now.began_ns)
         at->now.began_ns = one->began_ns;

@@ -245,17 +245,29 @@ static bool take_wait(struct telemetry_view *view, const struct row *row)
     return true;
 }
 
-/*
- * Store a collective in the hash table. The table has no chains: a collective replaces the one in
- * its slot.
- */
+/* Return the entry of a collective, or the oldest entry in its place. */
+static struct telemetry_view_finished *finished_entry(struct telemetry_view *view, int64_t group,
+                                                      uint64_t number)
+{
+    struct telemetry_view_finished *at;
+
+    for (uint32_t i = 0; i < TELEMETRY_VIEW_FINISHED; i++) {
+        at = &view->finished[i];
+        if (at->members && at->group == group && at->number == number)
+            return at;
+    }
+    at = &view->finished[view->finished_next];
+    view->finished_next = (view->finished_next + 1) % TELEMETRY_VIEW_FINISHED;
+    return at;
+}
+
 static bool take_finished(struct telemetry_view *view, const struct row *row)
 {
     uint64_t group = count(row, 0), number = count(row, 1), kind = count(row, 2);
 
     if (kind >= emu_json_count(view->wait_kinds))
         return false;
-    view->finished[(number * 31 + group * 17) % TELEMETRY_VIEW_FINISHED] =
+    *finished_entry(view, (int64_t)group, number) =
         (struct telemetry_view_finished){.group = (int64_t)group,
                                          .number = number,
                                          .kind = (uint32_t)kind,

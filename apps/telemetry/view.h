@@ -84,7 +84,8 @@ struct telemetry_view {
     struct telemetry_view_cable *cable;
     struct telemetry_view_switch *sw;
     struct telemetry_view_node *node;
-    struct telemetry_view_finished *finished; /* TELEMETRY_VIEW_FINISHED entries, in no order */
+    struct telemetry_view_finished *finished; /* ring of TELEMETRY_VIEW_FINISHED entries */
+    uint32_t finished_next;                   /* index of the oldest, or of an unused entry */
     uint64_t finished_count, finished_missed;
 };
 

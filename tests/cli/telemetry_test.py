@@ -8,6 +8,7 @@ import concurrent.futures
 import json
 import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
@@ -448,6 +449,23 @@ class Recording(FabemuCase):
         for _ in range(3):  # the first is sent at once
             while client.next()["event"] != "telemetry":
                 pass
+
+    @unittest.skipUnless(shutil.which("mpirun"), "needs Open MPI")
+    def test_each_finished_collective_has_a_row_with_all_members(self):
+        """61440 bytes are 256 segments, so the numbers of the collectives have equal low bits."""
+        path = os.path.join(self.dir, "record")
+        program = os.path.join(os.path.dirname(self.command), "tests", "mpi_allreduce_bench")
+        done = self.fabemu("run", "--topo", "kary:2,2", "--record", path, "--", "mpirun", "-np",
+                           "4", program, "--op", "reduce", "--bytes", "61440", "--warmup", "0",
+                           "--iterations", "150")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        rows = {}
+        with open(path, encoding="utf-8") as f:
+            for line in map(json.loads, f):
+                rows.update({tuple(row[:2]): row[4] for row in line.get("finished", ())})
+                count = line.get("finished_count", 0)
+        self.assertGreater(len(rows), 150)
+        self.assertEqual((count, set(rows.values())), (4 * len(rows), {4}))
 
     def test_an_unread_pipe_blocks_nobody(self):
         """Omissions are reported in the stream, and at the end; the last snapshot is complete."""

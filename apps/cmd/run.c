@@ -674,8 +674,8 @@ static int check_operands(const struct options *options, int argc, char **argv)
 }
 
 /*
- * Check that the network has a node for each process that mpirun is told to start. Otherwise each
- * library between the program and the fabric would print an error of its own.
+ * Check that the network has enough nodes for the processes that mpirun will start. A node serves
+ * one process. Without this check, Open MPI, libfabric and libfabemu would each print an error.
  */
 static int check_processes(const struct topo_graph *graph, char *const *command)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * silence_test.c - a command that is silent prints what it does, until silence_end(). Standard
- * error is a pipe here, from which the test reads these lines.
+ * silence_test.c - silence_begin() starts a thread that prints what the command does, until
+ * silence_end() is called. The test replaces standard error by a pipe, and reads the lines from it.
  */
 #include <stdio.h>
 #include <string.h>

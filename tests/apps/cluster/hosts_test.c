@@ -1073,8 +1073,8 @@ static void stopped_host__delays_only_its_clients(void)
 }
 
 /*
- * While a host is stopped, nobody can attach or create a group. But processes of all other hosts
- * detach and die, others are notified, and all other requests are answered.
+ * While one host is stopped, the coordinator delays requests to attach and to create a group. It
+ * still handles processes of other hosts that detach or die, and replies to all other requests.
  */
 static void stopped_host__delays_only_changes_of_all_hosts(void)
 {

@@ -2,6 +2,7 @@
 /* fold.c - break lines of text between words. */
 #include "apps/base/fold.h"
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,4 +87,15 @@ void fold_end(struct fold *fold)
     if (fold->at)
         fold_print(fold->out, fold->at, fold->next, fold->columns);
     free(fold->at);
+}
+
+void fold_printf(FILE *out, const char *next, const char *format, ...)
+{
+    struct fold fold;
+    va_list args;
+
+    va_start(args, format);
+    vfprintf(fold_begin(&fold, out, next, FOLD_COLUMNS), format, args);
+    va_end(args);
+    fold_end(&fold);
 }

@@ -45,4 +45,8 @@ struct fold {
 FILE *fold_begin(struct fold *fold, FILE *out, const char *next, int columns);
 void fold_end(struct fold *fold);
 
+/** fold_printf - print one text as fprintf() does, folded to FOLD_COLUMNS columns. */
+void fold_printf(FILE *out, const char *next, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
 #endif

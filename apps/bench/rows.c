@@ -195,12 +195,9 @@ static void print_text(const struct bench_row *row)
     double figure[3] = {median(row->samples), in_order.value[0],
                         in_order.value[in_order.count ? in_order.count - 1 : 0]};
     struct amount text[3];
-    struct fold fold;
 
     if (row->error) {
-        fprintf(fold_begin(&fold, stdout, "    ", FOLD_COLUMNS), "%-33s %8s %s\n", row->name,
-                "failed", row->error);
-        fold_end(&fold);
+        fold_printf(stdout, "    ", "%-33s %8s %s\n", row->name, "failed", row->error);
         return;
     }
     for (int i = 0; i < 3; i++)

@@ -91,14 +91,6 @@ static void print_row(FILE *out, const struct figures *f)
             amount_count(f->link_most).text, f->exact ? "yes" : "no");
 }
 
-static void print_failed(FILE *out, const struct compare_row *row)
-{
-    struct fold fold;
-
-    fprintf(fold_begin(&fold, out, "    ", FOLD_COLUMNS), "%s failed: %s\n", row->name, row->why);
-    fold_end(&fold);
-}
-
 void compare_print(FILE *out, const struct compare_table *table)
 {
     origin_print(out, table->origin, "# ", "# ", FOLD_COLUMNS);
@@ -112,7 +104,7 @@ void compare_print(FILE *out, const struct compare_table *table)
         struct figures f = figures_of(table, i);
 
         if (*row->why) {
-            print_failed(out, row);
+            fold_printf(out, "    ", "%s failed: %s\n", row->name, row->why);
             continue;
         }
         fprintf(out, "%-*s", NAME_COLUMNS, row->name);

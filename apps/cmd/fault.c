@@ -213,18 +213,17 @@ static int check(const char *what, const struct fabric_config *config)
                                           .clock = config->clock};
     struct fault_schedule schedule = {.count = 0};
     char note[FAULT_ERROR_BYTES] = "";
-    struct fold fold;
     int status = check_fabric(config);
 
     if (!status)
         status = plan_schedule(&schedule, what, config, false);
     if (!status) {
-        fprintf(fold_begin(&fold, stdout, "# ", FOLD_COLUMNS),
-                "# %s on %s, profile %s, clock %s, seed %llu: %u fault%s; a dry run, nothing is "
-                "injected\n",
-                what, config->graph->spec, config->profile.name, emu_clock_name(config->clock),
-                (unsigned long long)config->seed, schedule.count, plural_s(schedule.count));
-        fold_end(&fold);
+        fold_printf(
+            stdout, "# ",
+            "# %s on %s, profile %s, clock %s, seed %llu: %u fault%s; a dry run, nothing is "
+            "injected\n",
+            what, config->graph->spec, config->profile.name, emu_clock_name(config->clock),
+            (unsigned long long)config->seed, schedule.count, plural_s(schedule.count));
     }
     for (uint32_t i = 0; i < schedule.count && !status; i++)
         status =
@@ -295,14 +294,12 @@ static void print_state(struct json_object *state)
     long long times = emu_json_number(state, "times", 0);
     long long targets = emu_json_number(state, "targets", 0);
     long long hits = emu_json_number(state, "hits", 0);
-    struct fold fold;
 
-    fprintf(fold_begin(&fold, stdout, "              ", FOLD_COLUMNS),
-            "%4lld  %-6s  %lld time%s, %lld target%s, %lld hit%s  %s\n",
-            (long long)emu_json_number(state, "fault", 0), emu_json_text(state, "state", "?"),
-            times, plural_s(times), targets, plural_s(targets), hits, plural_s(hits),
-            emu_json_text(state, "text", "?"));
-    fold_end(&fold);
+    fold_printf(stdout, "              ",
+                "%4lld  %-6s  %lld time%s, %lld target%s, %lld hit%s  %s\n",
+                (long long)emu_json_number(state, "fault", 0), emu_json_text(state, "state", "?"),
+                times, plural_s(times), targets, plural_s(targets), hits, plural_s(hits),
+                emu_json_text(state, "text", "?"));
 }
 
 static void print_past(struct json_object *past)

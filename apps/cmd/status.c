@@ -136,10 +136,7 @@ static const struct option_row rows[] = {
 
 static void print_indented(const char *line)
 {
-    struct fold fold;
-
-    fprintf(fold_begin(&fold, stdout, "    ", FOLD_COLUMNS), "  %s\n", line);
-    fold_end(&fold);
+    fold_printf(stdout, "    ", "  %s\n", line);
 }
 
 static void print_process(FILE *out, struct json_object *one)

@@ -144,7 +144,6 @@ static int once(struct top *top)
 {
     int64_t end_ms = emu_now_ms() + 2 * (int64_t)top->every_ms + ANSWER_MS;
     char sums[128], settings[256];
-    struct fold fold;
     int err = 0;
 
     while (!err && !top->before.sample) {
@@ -161,11 +160,9 @@ static int once(struct top *top)
         return err;
     telemetry_board_sums(&top->view, &top->before, sums, sizeof sums);
     telemetry_view_settings(&top->view, " with ", settings, sizeof settings);
-    fprintf(fold_begin(&fold, stdout, "  ", FOLD_COLUMNS),
-            "fabric %s: %s, profile %s%s, clock %s, up %.1f s\n%s\n", top->view.name,
-            top->view.topo, top->view.profile, settings, top->view.clock,
-            telemetry_view_s(&top->view), sums);
-    fold_end(&fold);
+    fold_printf(stdout, "  ", "fabric %s: %s, profile %s%s, clock %s, up %.1f s\n%s\n",
+                top->view.name, top->view.topo, top->view.profile, settings, top->view.clock,
+                telemetry_view_s(&top->view), sums);
     if (top->given & PAGE_GIVEN)
         return print_page(top, top->board.page);
     for (int page = 0; !err && page < TELEMETRY_PAGES; page++)

@@ -405,13 +405,10 @@ static void title_text(FILE *out, const char *before, const struct traffic_confi
                        const char *pattern)
 {
     const struct topo_graph *graph = config->fabric.graph;
-    struct fold fold;
 
-    fprintf(fold_begin(&fold, out, before, FOLD_COLUMNS),
-            "%s%s on %s: %u nodes, %u switch%s, profile %s, seed %llu\n", before, pattern,
-            graph->spec, graph->nodes, graph->switches, plural_es(graph->switches),
-            config->fabric.profile.name, (unsigned long long)config->fabric.seed);
-    fold_end(&fold);
+    fold_printf(out, before, "%s%s on %s: %u nodes, %u switch%s, profile %s, seed %llu\n", before,
+                pattern, graph->spec, graph->nodes, graph->switches, plural_es(graph->switches),
+                config->fabric.profile.name, (unsigned long long)config->fabric.seed);
 }
 
 /* Print the parameters of a pattern, but not those of multicasts, which open_text() prints. */

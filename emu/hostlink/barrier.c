@@ -290,6 +290,17 @@ static int peer_lost(struct barrier_peer *peer)
 
 /* --- a superstep ----------------------------------------------------------------------- */
 
+/* Send a record if the session has room for it, without a wait. */
+static void peer_put_at_once(struct barrier_peer *peer, const struct emu_hostlink_record *record)
+{
+    uint8_t *to = emu_session_room(peer->session, emu_hostlink_bytes(record));
+
+    if (!to)
+        return;
+    emu_hostlink_write(to, record);
+    emu_session_put(peer->session, emu_hostlink_bytes(record));
+}
+
 /*
  * Report to the other hosts that this host has not ended the superstep yet, but is busy. A report
  * for which a session has no room is omitted, because further reports follow.
@@ -301,14 +312,9 @@ static void barrier_report_busy(struct emu_barrier *barrier)
     barrier->reported_ns = barrier->pass_ns;
     for (uint32_t i = 0; i < barrier->peers; i++) {
         struct barrier_peer *peer = &barrier->peer[i];
-        uint8_t *to = peer->first && peer->incarnation && !peer->lost
-                          ? emu_session_room(peer->session, emu_hostlink_bytes(&busy))
-                          : NULL;
 
-        if (!to)
-            continue;
-        emu_hostlink_write(to, &busy);
-        emu_session_put(peer->session, emu_hostlink_bytes(&busy));
+        if (peer->first && peer->incarnation && !peer->lost)
+            peer_put_at_once(peer, &busy);
     }
 }
 
@@ -542,17 +548,11 @@ static void barrier_broadcast_failure(struct emu_barrier *barrier, const char *w
         struct barrier_peer *peer = &barrier->peer[i];
         size_t most = emu_session_record_max(peer->session) - EMU_HOSTLINK_HEAD_BYTES;
         size_t bytes = strlen(why);
-        uint8_t *to;
 
         record.bytes = (const uint8_t *)why;
         record.length = (uint32_t)(bytes < most ? bytes : most);
-        to = peer->first && !peer->lost
-                 ? emu_session_room(peer->session, emu_hostlink_bytes(&record))
-                 : NULL;
-        if (!to)
-            continue;
-        emu_hostlink_write(to, &record);
-        emu_session_put(peer->session, emu_hostlink_bytes(&record));
+        if (peer->first && !peer->lost)
+            peer_put_at_once(peer, &record);
     }
     barrier_pass(barrier);
 }

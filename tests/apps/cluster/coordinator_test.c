@@ -1301,16 +1301,23 @@ static void does_not_reach(struct conn *conn, struct json_object *call)
     replies(conn, call, json_add_text(why, "why", "\033[2J\xc2\x9b"), EPROTO);
 }
 
-/* A host's text about another host is shown on the terminal. */
-static void connect__failure_shows_printable_text(void)
+/* Check the error of a start in which a host answers the handshake by @answer. */
+static void check_start_error(void (*answer)(struct conn *conn, struct json_object *call),
+                              const char *expected)
 {
     char error[256] = "";
 
-    stage_set("handshake", does_not_reach);
+    stage_set("handshake", answer);
     CU_ASSERT_EQUAL(coordinator_open(&stage.hosts, &stage.config, error, sizeof error), -EPROTO);
-    CU_ASSERT_STRING_EQUAL(error, "host green does not reach ?[2J??");
+    CU_ASSERT_STRING_EQUAL(error, expected);
     stage.hosts = NULL;
     stage_close();
+}
+
+/* A host's text about another host is shown on the terminal. */
+static void connect__failure_shows_printable_text(void)
+{
+    check_start_error(does_not_reach, "host green does not reach ?[2J??");
 }
 
 static void sends_no_json(struct conn *conn, struct json_object *call)
@@ -1322,13 +1329,8 @@ static void sends_no_json(struct conn *conn, struct json_object *call)
 /* If a host is lost during the start, the error says why, and does not mention a time-out. */
 static void connect__failure_shows_why_the_host_was_lost(void)
 {
-    char error[256] = "";
-
-    stage_set("handshake", sends_no_json);
-    CU_ASSERT_EQUAL(coordinator_open(&stage.hosts, &stage.config, error, sizeof error), -EPROTO);
-    CU_ASSERT_STRING_EQUAL(error, "host green is lost: it sent a line that is not a valid message");
-    stage.hosts = NULL;
-    stage_close();
+    check_start_error(sends_no_json,
+                      "host green is lost: it sent a line that is not a valid message");
 }
 
 static void connect__ends_on_request(void)

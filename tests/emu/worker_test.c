@@ -127,7 +127,8 @@ static void pass__later_device_is_stepped_in_the_same_pass(void)
 
 /*
  * The first device is signalled while the worker sleeps, is about to, or at random; it signals the
- * second.
+ * second. The workers count as oversubscribed, so that they sleep after a few yields: on a loaded
+ * host a yield takes milliseconds.
  */
 static void sleep__signalled_device_is_stepped(void)
 {
@@ -139,8 +140,10 @@ static void sleep__signalled_device_is_stepped(void)
         struct emu_worker *worker[2];
         struct emu_thread *thread[2];
 
-        for (uint32_t w = 0; w < 2; w++)
+        for (uint32_t w = 0; w < 2; w++) {
             worker[w] = worker_with(&c[w], EMU_CLOCK_RAW, poll_next[i]);
+            atomic_store(&worker[w]->oversubscribed, 1);
+        }
         c[0].peer = &c[1];
         for (uint32_t w = 0; w < 2; w++)
             CU_ASSERT_EQUAL_FATAL(emu_thread_start(&thread[w], worker[w], NULL, "worker-test"), 0);

@@ -75,15 +75,15 @@ static bool peer_is_cut_off(const struct fabemu *fab, const struct nic_peer *pee
  * process detached now, the fabric would count these segments as dropped at a node without a
  * process. Returns false if the peer has sent no such segment, or cannot reach us.
  */
-static bool peer_may_send_more(const struct fabemu *fab, const struct nic_peer *peer, uint64_t now)
+static bool peer_may_send_more(const struct fabemu *fab, const struct nic_peer *peer)
 {
     bool answers = (peer->answers_received || peer->queries_received) &&
                    !peer_answers_arrived(peer);
     uint64_t since = answers || peer->queries_ended ? fab->disconnect_began_ns
                                                     : peer->disconnect_at_ns;
 
-    return (answers || !peer_queries_arrived(peer)) && now - since < fab->farewell_limit_ns &&
-           !peer_is_cut_off(fab, peer);
+    return (answers || !peer_queries_arrived(peer)) &&
+           !nic_disconnect_since(fab, since, fab->farewell_limit_ns) && !peer_is_cut_off(fab, peer);
 }
 
 /*
@@ -135,7 +135,7 @@ void nic_leave_begin(struct fabemu *fab)
     fab->leaving = true;
     fab->disconnect_gap_ns = DISCONNECT_FIRST_NS;
     fab->disconnect_ns = 0;
-    fab->disconnect_began_ns = nic_now_ns(fab);
+    fab->disconnect_began_ns = nic_disconnect_now_ns(fab);
     for (uint32_t node = 0; node < fab->info.nodes; node++) {
         struct nic_peer *peer = &fab->peers[node];
 
@@ -155,7 +155,7 @@ bool nic_leave_step(struct fabemu *fab)
     for (uint32_t node = 0; node < fab->info.nodes; node++) {
         struct nic_peer *peer = &fab->peers[node];
 
-        done = done && !peer_may_send_more(fab, peer, now);
+        done = done && !peer_may_send_more(fab, peer);
         if (peer_is_done(fab, peer))
             continue;
         /*
@@ -164,7 +164,7 @@ bool nic_leave_step(struct fabemu *fab)
          * long.
          */
         done = done && !peer->answered_disconnect && peer_has_all(fab, peer) &&
-               now - fab->disconnect_began_ns >= fab->farewell_limit_ns;
+               nic_disconnect_since(fab, fab->disconnect_began_ns, fab->farewell_limit_ns);
         if (ask && !peer->answered_disconnect && !peer_has_unsent(fab, peer))
             disconnect_query(fab, peer);
     }
@@ -222,20 +222,9 @@ static uint32_t leave_report(const struct fabemu *fab, uint64_t began_ns)
     return unconfirmed;
 }
 
-/* Return whether the bound has passed. Time in which processes had no core does not count. */
-static bool leave_is_over(const struct fabemu *fab, uint64_t began_ns, uint64_t starved_ns,
-                          uint64_t limit_ns)
-{
-    uint64_t now_ns = nic_now_ns(fab), passed_ns = now_ns - began_ns;
-    uint64_t starved_now_ns = emu_hostif_nic_starved(&fab->hostif, now_ns);
-
-    starved_ns = starved_now_ns > starved_ns ? starved_now_ns - starved_ns : 0;
-    return passed_ns > starved_ns && passed_ns - starved_ns >= limit_ns;
-}
-
 uint32_t nic_leave(struct fabemu *fab, uint64_t limit_ns)
 {
-    uint64_t began = nic_now_ns(fab), starved = emu_hostif_nic_starved(&fab->hostif, began);
+    uint64_t began = nic_now_ns(fab);
     uint32_t unconfirmed, moved, seen;
     unsigned idle = 0;
     bool done = false;
@@ -245,7 +234,7 @@ uint32_t nic_leave(struct fabemu *fab, uint64_t limit_ns)
     nic_lock(fab);
     nic_leave_begin(fab);
     nic_unlock(fab);
-    while (!done && !leave_is_over(fab, began, starved, limit_ns)) {
+    while (!done && !nic_disconnect_since(fab, fab->disconnect_began_ns, limit_ns)) {
         nic_lock(fab);
         moved = nic_step(fab);
         done = nic_leave_step(fab);

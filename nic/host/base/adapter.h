@@ -170,7 +170,8 @@ struct fabemu {
     bool leaving;
     /* when to send NIC_DISCONNECT_ASK to the peers again, and the interval after that */
     uint64_t disconnect_ns, disconnect_gap_ns;
-    uint64_t disconnect_began_ns; /* when this process first sent NIC_DISCONNECT_ASK to its peers */
+    /* when this process first sent NIC_DISCONNECT_ASK to its peers, by nic_disconnect_now_ns() */
+    uint64_t disconnect_began_ns;
 
     bool timed;         /* written once: the clock is real or virtual, not raw */
     bool simulated;     /* written once: the clock is virtual */

@@ -147,7 +147,8 @@ struct nic_peer {
     uint32_t disconnect_rx; /* rx_check that we had with that process */
     /* number of requests that we had sent to that process, from our answer */
     uint32_t disconnect_sent;
-    uint64_t disconnect_at_ns; /* when we sent our first answer to that process */
+    /* when we sent our first answer to that process, by nic_disconnect_now_ns() */
+    uint64_t disconnect_at_ns;
     /* the incarnation that last sent a query or an answer; the next six fields concern it */
     uint64_t queries_incarnation;
     uint16_t queries_received; /* its queries that have arrived here */

@@ -85,7 +85,7 @@ static void disconnect_answer(struct fabemu *fab, struct nic_peer *peer,
     peer->disconnect_tx = peer->tx_check;
     peer->disconnect_rx = peer->rx_check;
     peer->disconnect_sent = peer->tx_seq;
-    peer->disconnect_at_ns = nic_now_ns(fab);
+    peer->disconnect_at_ns = nic_disconnect_now_ns(fab);
     nic_peer_departed(fab, peer, peer->incarnation + 1, true);
 }
 
@@ -114,7 +114,7 @@ static void disconnect_answer_again(struct fabemu *fab, struct nic_peer *peer,
         disconnect.head.check = ask->head.check;
         if (!disconnect_send_answer(fab, peer, &disconnect) || ask->incarnation != peer->first)
             return;
-        peer->disconnect_at_ns = nic_now_ns(fab);
+        peer->disconnect_at_ns = nic_disconnect_now_ns(fab);
         nic_peer_departed(fab, peer, ask->incarnation + 1, true);
     }
 }

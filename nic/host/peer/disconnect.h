@@ -9,6 +9,27 @@
 #include "nic/host/base/peer.h"
 
 /**
+ * nic_disconnect_now_ns - the clock of all limits on disconnecting: nic_now_ns() without the time
+ * in which processes of this host or the fabric had no core. It may go back a little, because part
+ * of that time is an estimate (emu_hostif_nic_starved()).
+ */
+static inline uint64_t nic_disconnect_now_ns(const struct fabemu *fab)
+{
+    uint64_t now_ns = nic_now_ns(fab);
+
+    return now_ns - emu_hostif_nic_starved(&fab->hostif, now_ns);
+}
+
+/** nic_disconnect_since - return whether @limit_ns have passed since @began_ns of this clock. */
+static inline bool nic_disconnect_since(const struct fabemu *fab, uint64_t began_ns,
+                                        uint64_t limit_ns)
+{
+    uint64_t now_ns = nic_disconnect_now_ns(fab);
+
+    return now_ns >= began_ns && now_ns - began_ns >= limit_ns;
+}
+
+/**
  * nic_leave_receive - handle a NIC_DISCONNECT that arrived.
  * @known: whether the segment's `check` belongs to the pair's current processes and epoch.
  */

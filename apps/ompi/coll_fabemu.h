@@ -70,12 +70,14 @@ struct coll_fabemu_below {
 #undef COLL_FABEMU_BELOW
 };
 
-/*
- * For one collective: messages are faster at sizes smaller than `below` and at sizes of at least
- * `from` bytes (slower.c).
- */
+#define COLL_FABEMU_RANGES 4 /* of one collective: at most three in slower.def, one in slower.c */
+
+/* For one collective: the ranges of sizes, in bytes, at which messages are faster (slower.c). */
 struct coll_fabemu_slower {
-    size_t below, from;
+    unsigned ranges;
+    struct {
+        size_t first, last;
+    } range[COLL_FABEMU_RANGES];
 };
 
 /*
@@ -293,9 +295,12 @@ static inline bool coll_fabemu_is_slower(const mca_coll_fabemu_module_t *module,
 {
     const struct coll_fabemu_slower *slower = &module->slower[call->coll];
 
-    return (call->bytes < slower->below || call->bytes >= slower->from) &&
-           !(call->overlaps &&
-             (call->coll == FABEMU_COLL_REDUCE || call->coll == FABEMU_COLL_ALLREDUCE));
+    if (call->overlaps && (call->coll == FABEMU_COLL_REDUCE || call->coll == FABEMU_COLL_ALLREDUCE))
+        return false;
+    for (unsigned i = 0; i < slower->ranges; i++)
+        if (call->bytes >= slower->range[i].first && call->bytes <= slower->range[i].last)
+            return true;
+    return false;
 }
 
 /**

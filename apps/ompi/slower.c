@@ -8,6 +8,7 @@
  */
 #include "coll_fabemu.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* the transport of the fabric: CREDITS if fabemu_info.acknowledged is false, else ACKNOWLEDGED */
@@ -54,24 +55,26 @@ static const size_t blocks_most[FABEMU_COLLS] = {
     [FABEMU_COLL_ALLTOALL] = 1u << 14,
 };
 
+static void range_add(struct coll_fabemu_slower *slower, size_t first, size_t last)
+{
+    assert(slower->ranges < COLL_FABEMU_RANGES);
+    slower->range[slower->ranges].first = first;
+    slower->range[slower->ranges].last = last;
+    slower->ranges++;
+}
+
 void coll_fabemu_slower_find(mca_coll_fabemu_module_t *module, int size)
 {
     const struct fabemu_info *info = fabemu_info(module->fab);
     const int transport = info->acknowledged ? ACKNOWLEDGED : CREDITS;
 
+    memset(module->slower, 0, sizeof module->slower);
     for (int coll = 0; coll < FABEMU_COLLS; coll++)
-        module->slower[coll] = (struct coll_fabemu_slower){
-            .from = blocks_most[coll] ? blocks_most[coll] + 1 : SIZE_MAX};
+        if (blocks_most[coll])
+            range_add(&module->slower[coll], blocks_most[coll] + 1, SIZE_MAX);
     if (!mca_coll_fabemu_component.step_aside || strcmp(info->clock, "raw") != 0)
         return;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct coll_fabemu_slower *slower = &module->slower[rows[i].coll];
-
-        if (rows[i].transport != transport || rows[i].ranks != ranks_for(size))
-            continue;
-        if (rows[i].last != SIZE_MAX)
-            slower->below = rows[i].last + 1;
-        else if (rows[i].first < slower->from)
-            slower->from = rows[i].first;
-    }
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].transport == transport && rows[i].ranks == ranks_for(size))
+            range_add(&module->slower[rows[i].coll], rows[i].first, rows[i].last);
 }

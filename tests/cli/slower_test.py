@@ -15,20 +15,27 @@ import unittest
 from cli_helpers import FabemuCase, main
 
 TABLE = pathlib.Path(__file__).parent.parent.parent / "apps/ompi/slower.def"
-ROW = re.compile(r"^SLOWER\((\w+), (\w+), (\d+), (\d+), SIZE_MAX\)$", re.MULTILINE)
+ROW = re.compile(r"^SLOWER\((\w+), (\w+), (\d+), (\d+), (\w+)\)$", re.MULTILINE)
 PROFILES = {"CREDITS": "oq2004", "ACKNOWLEDGED": "qsnet3"}
 CALLS = 4
+STEP = 64  # bytes; all sizes are multiples, so that each rank has the same share
+MOST = 4 << 20  # the largest size that the benchmark calls
+# beyond this size, messages are faster on every clock (slower.c)
+BLOCKS = {"GATHER": 1 << 20, "SCATTER": 1 << 20, "SCAN": 1 << 20, "ALLTOALL": 1 << 14}
 
 
 @unittest.skipUnless(shutil.which("mpirun"), "needs Open MPI")
 class SlowerTest(FabemuCase):
     def setUp(self):
         super().setUp()
-        # two ranks, so that the test is quick; the table has rows for two ranks
+        # two ranks, so that most tests are quick; the table has rows for two ranks
         self.ranks = 2
-        self.rows = [(transport, kind.lower(), int(size)) for transport, kind, ranks, size
-                     in ROW.findall(TABLE.read_text()) if ranks == "2"]
-        self.transport, _, self.size = next(row for row in self.rows if row[1] == "reduce")
+        self.rows = [(transport, kind, int(ranks), int(first),
+                      MOST if last == "SIZE_MAX" else int(last))
+                     for transport, kind, ranks, first, last in ROW.findall(TABLE.read_text())]
+        self.transport, self.size = next(
+            (transport, first) for transport, kind, ranks, first, _ in self.rows
+            if kind == "REDUCE" and ranks == self.ranks)
 
     def counts(self, program, *arguments, options=()):
         """The report's counts of collectives of a program."""
@@ -50,12 +57,41 @@ class SlowerTest(FabemuCase):
     def reduces(self, size, *options):
         return self.calls(self.transport, "reduce", size, *options)
 
-    def test_each_collective_of_the_table__uses_messages(self):
-        for kind in "broadcast", "reduce", "allreduce", "barrier":
-            for transport, _, size in (row for row in self.rows if row[1] == kind):
-                with self.subTest(kind=kind, transport=transport):
-                    why = self.calls(transport, kind, size)["why"]
-                    self.assertGreaterEqual(why.get("slower", 0), CALLS)
+    def sizes(self, kind, ranges):
+        """The ends of the ranges of a collective, and the sizes next to them."""
+        if kind == "BARRIER":
+            return {0}
+        ends = {size for first, last in ranges
+                for size in (first, first - STEP, last // STEP * STEP, (last // STEP + 1) * STEP)}
+        return {size for size in ends | {STEP} if STEP <= size <= MOST}
+
+    def check_rows(self, transport):
+        """Call each collective of the table at the ends of its ranges."""
+        calls, expected = [], {}
+        rows = [row[1:] for row in self.rows if row[0] == transport]
+        for kind in sorted({kind for kind, ranks, *_ in rows if ranks == self.ranks}):
+            ranges = [row[2:] for row in rows if row[:2] == (kind, self.ranks)]
+            if kind in BLOCKS:
+                ranges.append((BLOCKS[kind] + 1, MOST))
+            sizes = self.sizes(kind, ranges)
+            calls += [f"{kind}:{size}" for size in sizes]
+            slower = sum(any(first <= size <= last for first, last in ranges) for size in sizes)
+            expected[kind.lower()] = slower, len(sizes) - slower
+        counts = self.counts("mpi_compare_bench", "--calls", ",".join(calls),
+                             options=("--profile", PROFILES[transport]))
+        for kind, (slower, network) in expected.items():
+            with self.subTest(kind=kind, transport=transport, ranks=self.ranks):
+                count = counts[kind]
+                if kind == "barrier":  # MPI_Init and MPI_Finalize may call more of them
+                    self.assertGreaterEqual(count["why"].get("slower", 0), slower)
+                    continue
+                self.assertEqual(count["why"].get("slower", 0), slower, calls)
+                self.assertEqual(count["in_switch"] + count["in_adapter"] > 0, network > 0, calls)
+
+    def test_each_row_of_the_table__holds_from_its_first_to_its_last_size(self):
+        for self.ranks in (2, 4):
+            for transport in PROFILES:
+                self.check_rows(transport)
 
     def test_from_the_measured_size_on__messages_are_used(self):
         count = self.reduces(self.size)

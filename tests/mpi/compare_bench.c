@@ -3,6 +3,7 @@
  * compare_bench.c - compare collectives in the network with the same collectives over messages.
  *
  *    mpirun -np 4 compare_bench [--rounds N] [--call-ms N] [--only COLLECTIVE] [--alone]
+ *    mpirun -np 4 compare_bench --calls COLLECTIVE:BYTES[,...]
  *
  * Two communicators have the same members. The collectives of the second one use messages. Each
  * round times both, one after the other. A machine's speed drifts, so only ratios within one round
@@ -12,7 +13,8 @@
  * Patterns: "step" has a barrier over messages after each call, as in programs that work in steps.
  * "flow" has none, and the next rank is the root of the next call.
  *
- * With --alone, both communicators use whatever Open MPI selects, for runs without fabemu.
+ * With --alone, both communicators use whatever Open MPI selects, for runs without fabemu. With
+ * --calls, each of the collectives is called once on the first communicator, and nothing is timed.
  */
 #include "common.h"
 
@@ -25,9 +27,10 @@
 
 struct bench {
     int rounds;
-    int call_ms;      /* minimum time of all calls of one round */
-    const char *only; /* NULL, or the name of the only collective to measure */
-    bool alone;       /* the program does not run over fabemu */
+    int call_ms;       /* minimum time of all calls of one round */
+    const char *only;  /* NULL, or the name of the only collective to measure */
+    const char *calls; /* NULL, or the only calls to make: COLLECTIVE:BYTES,... */
+    bool alone;        /* the program does not run over fabemu */
     int rank, size;
     MPI_Comm comm[TRANSPORTS];
     float *in, *out; /* MOST_BYTES each */
@@ -212,6 +215,22 @@ static void measure_all(const struct bench *b)
     }
 }
 
+static void call_each(const struct bench *b)
+{
+    char name[32];
+    int bytes, length;
+
+    for (const char *at = b->calls; *at; at += length) {
+        if (sscanf(at, "%31[A-Z_]:%d%n", name, &bytes, &length) != 2 || bytes < 0 ||
+            bytes > MOST_BYTES)
+            options_error("compare_bench", "no call is %s", at);
+        for (size_t c = 0; c < sizeof collectives / sizeof collectives[0]; c++)
+            if (strcmp(name, collectives[c].name) == 0)
+                collectives[c].call(b, b->comm[NETWORK], bytes, 0);
+        length += at[length] == ',';
+    }
+}
+
 int main(int argc, char **argv)
 {
     struct bench b = {.rounds = 7, .call_ms = 20};
@@ -219,6 +238,7 @@ int main(int argc, char **argv)
         {"rounds", "N", OPTION_INT, &b.rounds, "rounds of each case"},
         {"call-ms", "N", OPTION_INT, &b.call_ms, "least time of the calls of a round, in ms"},
         {"only", "COLLECTIVE", OPTION_TEXT, &b.only, "compare one collective"},
+        {"calls", "COLLECTIVE:BYTES,...", OPTION_TEXT, &b.calls, "make only these calls"},
         {"alone", NULL, OPTION_FLAG, &b.alone,
          "run without fabemu: Open MPI selects all algorithms"},
         {0},
@@ -235,7 +255,10 @@ int main(int argc, char **argv)
     if (!b.in || !b.out)
         MPI_Abort(MPI_COMM_WORLD, 1);
     transports_open(b.comm, !b.alone);
-    measure_all(&b);
+    if (b.calls)
+        call_each(&b);
+    else
+        measure_all(&b);
     transports_close(b.comm);
     free(b.out);
     free(b.in);

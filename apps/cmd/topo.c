@@ -396,6 +396,10 @@ int topo_main(int argc, char **argv)
         return options_usage_error("topo", "give one SPEC");
     if (operands == 0 && !options.topo && !options.nodes)
         return options_usage_error("topo", "no SPEC; for example: fabemu topo kary:4,2");
+    if (options.json && write && strcmp(write, "-") == 0)
+        return options_usage_error("topo",
+                                   "--json and --write - cannot be used together: both print to "
+                                   "standard output; choose a file for --write");
     options.topo_is_operand = operands == 1;
     if (operands == 1)
         options.topo = argv[options.operands];

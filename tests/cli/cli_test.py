@@ -437,6 +437,8 @@ class CliTest(FabemuCase):
 
     def test_minus__is_standard_output(self):
         network = self.fabemu("topo", "kary:2,2", "--write", "-")
+        self.one_line(self.fabemu("topo", "kary:2,2", "--write", "-", "--json"), 2,
+                      "--json and --write - cannot be used together")
         self.assertEqual(network.returncode, 0, network.stderr)
         path = os.path.join(self.dir, "piped.topo")
         with open(path, "w") as f:

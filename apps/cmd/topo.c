@@ -192,11 +192,11 @@ static void print_memory(FILE *out, const struct topo_graph *graph,
         snprintf(size, sizeof size, " (each is emulated with %u ports%s)", graph->ports,
                  most > graph->ports ? ", enough for the used ones" : "");
     fprintf(out,
-            "  memory         %s per switch%s, %s per idle node, "
-            "%s more if attached, %s in all\n",
-            amount_of_bytes(bytes->per_switch).text, size,
+            "  memory         %s per switch%s, %s in all (%s per node, switches included), "
+            "%s more for each attached process\n",
+            amount_of_bytes(bytes->per_switch).text, size, amount_of_bytes(bytes->total).text,
             amount_of_bytes(bytes->per_idle_node).text,
-            amount_of_bytes(bytes->per_attached_node).text, amount_of_bytes(bytes->total).text);
+            amount_of_bytes(bytes->per_attached_node).text);
 }
 
 static void print_text(const struct fabric_config *config, const struct figures *figures,

@@ -171,6 +171,11 @@ static int run_one(struct traffic_result *result, const struct traffic_config *c
     if (!err)
         return EXIT_SUCCESS;
     if (err == -EINTR) {
+    if (!err && result->measure_ps && result->senders && !result->offered)
+        print_message("load %g: no source sent a message in the measurement of %s; --measure makes "
+                      "it longer",
+                      (double)config->load / TRAFFIC_LOAD_UNIT,
+                      duration_of_ns((double)result->measure_ps / 1000).text);
         print_message("traffic: %s: %s", error, progress_text(progress, "").text);
         return EXIT_INTERRUPTED;
     }

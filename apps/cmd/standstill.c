@@ -15,12 +15,23 @@ static void print_line(const char *line)
     print_message("%s", line);
 }
 
-void standstill_print_last(const struct standstill *standstill)
+/* Keep the last event if its standstill is the longest reported one. */
+static void keep_longest(struct standstill *standstill)
+{
+    if (standstill->longest &&
+        standstill_for_ns(standstill->last) <= standstill_for_ns(standstill->longest))
+        return;
+    json_object_put(standstill->longest);
+    standstill->longest = json_object_get(standstill->last);
+}
+
+void standstill_print_last(struct standstill *standstill)
 {
     if (!standstill->last)
         return;
     standstill_print_time(standstill->last, print_line);
     standstill_print(standstill->last, print_line);
+    keep_longest(standstill);
 }
 
 void standstill_event(struct standstill *standstill, struct json_object *event, bool say_it)
@@ -41,12 +52,8 @@ void standstill_event(struct standstill *standstill, struct json_object *event, 
         standstill->printed = true;
         standstill_print_last(standstill);
     }
-    if (standstill->printed &&
-        (!standstill->longest ||
-         standstill_for_ns(event) > standstill_for_ns(standstill->longest))) {
-        json_object_put(standstill->longest);
-        standstill->longest = json_object_get(event);
-    }
+    if (standstill->printed)
+        keep_longest(standstill);
 }
 
 void standstill_report(const struct standstill *standstill, struct json_object *report)

@@ -28,7 +28,7 @@ struct standstill {
 /** standstill_event - handle an event "standstill". @say_it: print a report if one is due. */
 void standstill_event(struct standstill *standstill, struct json_object *event, bool say_it);
 /** standstill_print_last - report the current standstill, if there is one. */
-void standstill_print_last(const struct standstill *standstill);
+void standstill_print_last(struct standstill *standstill);
 void standstill_release(struct standstill *standstill);
 /** standstill_report - add the longest reported standstill, if any, to the final report. */
 void standstill_report(const struct standstill *standstill, struct json_object *report);

@@ -2,6 +2,7 @@
 /* amount.c - counts, sizes and times as text for people. */
 #include "apps/base/amount.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -63,7 +64,7 @@ struct amount amount_of_real(double value, int decimals)
 #define HOURS_FROM_S   7200.0 /* longer times are printed as hours and minutes */
 #define MOST_NS        1e18   /* longer times are printed as this: 30 years */
 
-/* Return a time of less than MINUTES_FROM_S. The number is below 1000: 999.6 us becomes 1.00 ms. */
+/* Return a time of less than 999.5 s. The number is below 1000: 999.6 us becomes 1.00 ms. */
 static struct duration short_of(double ns)
 {
     static const char *const units[] = {"ns", "us", "ms", "s"};
@@ -73,6 +74,21 @@ static struct duration short_of(double ns)
     for (; ns >= 999.5 && unit < 3; unit++)
         ns /= 1000;
     snprintf(ret.text, sizeof ret.text, "%.*f %s", decimals(ns), ns, units[unit]);
+    return ret;
+}
+
+struct duration duration_for_column(double ns)
+{
+    double s = (ns < MOST_NS ? ns : MOST_NS) / 1e9;
+    struct duration ret = {"0 s"};
+    bool hours = s >= 999.5 * 60;
+    double value = s / (hours ? 3600 : 60);
+
+    if (!(ns > 0))
+        return ret;
+    if (s < 999.5)
+        return short_of(ns);
+    snprintf(ret.text, sizeof ret.text, "%.*f %s", decimals(value), value, hours ? "h" : "min");
     return ret;
 }
 

@@ -46,4 +46,10 @@ struct duration {
  */
 struct duration duration_of_ns(double ns);
 
+/**
+ * duration_for_column - return a time with three digits and one unit, which has up to 8 columns:
+ * "491 ms", "16.7 min". Pure.
+ */
+struct duration duration_for_column(double ns);
+
 #endif

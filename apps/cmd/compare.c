@@ -29,13 +29,19 @@
 #include "apps/cmd/commands.h"
 #include "apps/cmd/options.h"
 #include "apps/cmd/scratch.h"
+#include "apps/cmd/standstill.h"
 #include "apps/fabric/origin.h"
 #include "emu/util/json.h"
 #include "emu/util/printable.h"
 
 #define LISTED_MAX 16  /* values of an option that may be repeated */
 #define WORDS_MAX  160 /* words of a command line of fabemu run, without COMMAND */
-#define WORDS_RUN  5   /* of these, the words that row_run() adds */
+#define WORDS_RUN  7   /* of these, the words that row_run() adds */
+/*
+ * Default of --standstill. A rank may compute for seconds while others wait. If all ranks wait, the
+ * simulated minute takes seconds.
+ */
+#define STANDSTILL "60s:end"
 #define WHY_BYTES  sizeof((struct compare_row *)0)->why
 
 struct list {
@@ -49,13 +55,15 @@ struct compare {
     const char *seed, *call_ns, *faults; /* NULL: not given */
     uint32_t date_s;                     /* at time 0 of all runs; seconds since 1970 */
     const char *compute;
-    const char *out; /* folder for the files of the runs; NULL: not given */
+    const char *standstill; /* the value of --standstill */
+    const char *out;        /* folder for the files of the runs; NULL: not given */
     const char *csv, *json, *plot;
     char folder[PATH_MAX - 32];
     char **command; /* of the user, ended by NULL */
     struct compare_table table;
     unsigned runs, run; /* in all; begun so far */
     struct silence silence;
+    bool ended;         /* --standstill TIME:end ended a run */
     int interrupted;    /* signal; 0: none */
     sigset_t waited;    /* signals for which run_wait() waits; they are blocked while rows run */
     sigset_t unblocked; /* signal mask without them */
@@ -105,6 +113,14 @@ static bool read_compute(void *into, const char *value, const char **right)
            (strncmp(value, "replay:", 7) == 0 && value[7]);
 }
 
+static bool read_standstill(void *into, const char *value, const char **right)
+{
+    struct standstill standstill;
+
+    ((struct compare *)into)->standstill = value;
+    return standstill_read(&standstill, value, right);
+}
+
 #define AT(field) offsetof(struct compare, field)
 
 static const struct option_row rows[] = {
@@ -127,6 +143,10 @@ static const struct option_row rows[] = {
      "time that the program computes between calls: none (default), its CPU time in a first run "
      "on the first network, or the times of a recording of fabemu run",
      .read = read_compute},
+    {"standstill", "TIME[:end]|off",
+     "end a run in which nothing has moved for TIME of simulated time, and report who waits for "
+     "whom; without :end, only report it after the run (default " STANDSTILL ")",
+     .read = read_standstill},
     {"csv", "FILE", "also write the table as CSV", .at = AT(csv), .right = "the name of a file"},
     {"json", "FILE", "also write the table as JSON", .at = AT(json), .right = "the name of a file"},
     {"plot", "FILE", "also draw the times as SVG", .at = AT(plot), .right = "the name of a file"},
@@ -141,9 +161,10 @@ static const struct options_command compare_command = {
              "times. For example:\n"
              "    fabemu compare --topo kary:4,2 --topo kary:16,1 -- mpirun -np 16 ./program",
     .more = "The output of COMMAND is not shown; --out keeps it. docs/manual.md explains the\n"
-            "table. Exit status: 0 if COMMAND succeeded on all networks; 1 if not; 2 if the\n"
-            "command line is wrong; 130 after Ctrl-C, which ends the comparison: the table\n"
-            "then has the networks on which COMMAND has finished.",
+            "table. Exit status: 0 if COMMAND succeeded on all networks; 1 if not; 124 if a\n"
+            "run was ended because it stood still; 2 if the command line is wrong; 130\n"
+            "after Ctrl-C, which ends the comparison: the table then has the networks on\n"
+            "which COMMAND has finished.",
     .command_follows = true,
 };
 
@@ -431,7 +452,20 @@ static void explain(struct compare_row *row, const char *log)
         fclose(file);
     }
     emu_printable(why);
+    if (*why && why[strlen(why) - 1] == ':') /* lines about a standstill follow */
+        why[strlen(why) - 1] = '\0';
     snprintf(row->why, sizeof row->why, "exit status %d%s%s", row->status, *why ? ": " : "", why);
+}
+
+/* If the run of @row has reported a standstill, print which ranks wait for which others. */
+static void print_standstill(struct compare *compare, const struct compare_row *row)
+{
+    if (!json_object_object_get(row->report, "standstill"))
+        return;
+    compare->ended |= row->status == EXIT_STANDSTILL;
+    progress_clear();
+    print_message("%s: the program stood still:", row->name);
+    standstill_print_report(row->report);
 }
 
 /* Run COMMAND with the options of @row. @number: of its files. @compute: value of --compute. */
@@ -449,6 +483,7 @@ static void row_run(struct compare *compare, struct compare_row *row, unsigned n
     snprintf(log, sizeof log, "%s/%u.txt", compare->folder, number);
     add_option(&words, "--report", report);
     add_option(&words, "--compute", compute);
+    add_option(&words, "--standstill", compare->standstill);
     add_word(&words, "--");
     while (compare->command[count])
         count++;
@@ -469,6 +504,7 @@ static void row_run(struct compare *compare, struct compare_row *row, unsigned n
         explain(row, log);
     else if (!emu_json_number(json_object_object_get(row->report, "clock"), "finished_ns", 0))
         snprintf(row->why, WHY_BYTES, "no process has used the fabric until its end");
+    print_standstill(compare, row);
     free(argv);
     free(variant);
 }
@@ -487,8 +523,10 @@ static bool record(struct compare *compare, char *compute, size_t bytes)
     json_object_put(first.report);
     if (!*first.why)
         return true;
-    for (unsigned i = 0; i < compare->table.rows; i++)
+    for (unsigned i = 0; i < compare->table.rows; i++) {
+        compare->table.row[i].status = first.status;
         snprintf(compare->table.row[i].why, WHY_BYTES, "the recording failed: %.480s", first.why);
+    }
     return false;
 }
 
@@ -603,6 +641,23 @@ static int file_print(struct file *file, const struct compare_table *table)
     return EXIT_FAILURE;
 }
 
+/* Print a line that names the files of the user that have been written. */
+static void print_written(const struct compare *compare, const struct file *files, size_t count)
+{
+    char names[4 * PATH_MAX] = "";
+    size_t used = 0;
+
+    for (size_t i = 0; i < count && compare->table.rows; i++)
+        if (files[i].path && !output_is_stdout(files[i].path))
+            used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "",
+                                     files[i].path);
+    if (compare->out)
+        snprintf(names + used, sizeof names - used, "%sthe folder %s", used ? ", " : "",
+                 compare->out);
+    if (*names)
+        print_message("the results are in %s", names);
+}
+
 /* --- the command --------------------------------------------------------------------- */
 
 static int print_all(struct compare *compare, struct file *files, size_t count)
@@ -621,11 +676,16 @@ static int print_all(struct compare *compare, struct file *files, size_t count)
         compare_print(out, table);
     fflush(out);
     for (size_t i = 0; i < count && table->rows; i++)
-        if (file_print(&files[i], table))
+        if (file_print(&files[i], table)) {
+            files[i].path = NULL; /* not to be named */
             status = EXIT_FAILURE;
+        }
     for (unsigned i = 0; i < table->rows; i++)
         if (*table->row[i].why)
             status = EXIT_FAILURE;
+    if (compare->ended)
+        status = EXIT_STANDSTILL;
+    print_written(compare, files, count);
     return compare->interrupted ? 128 + compare->interrupted : status;
 }
 
@@ -690,6 +750,7 @@ int compare_main(int argc, char **argv)
         return EXIT_FAILURE;
     }
     compare->compute = "none";
+    compare->standstill = STANDSTILL;
     compare->date_s = (uint32_t)time(NULL);
     status = parse(compare, argc, argv);
     if (status < 0) {

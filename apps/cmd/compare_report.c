@@ -79,14 +79,14 @@ static void print_lacking(FILE *out, const struct compare_table *table, const ch
 
 static void print_row(FILE *out, const struct figures *f)
 {
-    fprintf(out, " %8s ", duration_of_ns((double)f->time_ns).text);
+    fprintf(out, " %8s ", duration_for_column((double)f->time_ns).text);
     if (f->ratio > 0)
         fprintf(out, "%6.3f", f->ratio);
     else
         fprintf(out, "%6s", "-");
-    fprintf(out, " %8s %10s %9s", duration_of_ns((double)f->waited_ns[0]).text,
-            duration_of_ns((double)f->waited_ns[1]).text,
-            duration_of_ns((double)f->waited_ns[2]).text);
+    fprintf(out, " %8s %10s %9s", duration_for_column((double)f->waited_ns[0]).text,
+            duration_for_column((double)f->waited_ns[1]).text,
+            duration_for_column((double)f->waited_ns[2]).text);
     fprintf(out, " %7s %7s %6s\n", amount_of_real(f->link_mean, 1).text,
             amount_count(f->link_most).text, f->exact ? "yes" : "no");
 }

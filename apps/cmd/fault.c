@@ -46,7 +46,7 @@ struct wanted {
 static const struct option_row rows[] = {
     {"clear", "NUMBER", "clear a fault of the running fabric", .at = offsetof(struct wanted, clear),
      .right = "the number of a fault"},
-    {"list", NULL, "list the kinds of fault and the scenarios",
+    {"list", NULL, "list the kinds of fault and the scenarios, with --json as JSON",
      .at = offsetof(struct wanted, list)},
     {"show", "NAME", "print the schedule of a scenario", .at = offsetof(struct wanted, show),
      .right = "the name of a scenario"},
@@ -74,7 +74,34 @@ static void list_one(FILE *out, const char *name, const char *about, bool needs_
     fprintf(out, "  %-16s %s%s\n", name, about, needs_repair ? " (*)" : "");
 }
 
-static int list(void)
+static void add_one(struct json_object *list, const char *name, const char *about,
+                    bool needs_repair)
+{
+    struct json_object *one = json_add_text(json_object_new_object(), "name", name);
+
+    json_add_text(one, "about", about);
+    json_object_object_add(one, "needs_retransmission", json_object_new_boolean(needs_repair));
+    json_object_array_add(list, one);
+}
+
+static int list_json(void)
+{
+    struct json_object *all = json_object_new_object(), *faults = json_object_new_array();
+    struct json_object *scenarios = json_object_new_array();
+    const struct fault_scenario *scenario;
+
+    for (enum fault_kind kind = 0; kind < FAULT_KINDS; kind++)
+        add_one(faults, fault_name(kind), fault_about(kind), fault_needs_repair(kind));
+    for (size_t i = 0; (scenario = fault_scenario_at(i)); i++)
+        add_one(scenarios, scenario->name, scenario->about, scenario_needs_repair(scenario->name));
+    json_object_object_add(all, "faults", faults);
+    json_object_object_add(all, "scenarios", scenarios);
+    options_print_json(all);
+    json_object_put(all);
+    return EXIT_SUCCESS;
+}
+
+static int list_text(void)
 {
     const struct fault_scenario *scenario;
     struct fold fold;
@@ -358,6 +385,12 @@ static int fault_and_option(void)
         "fault", "give either a fault, or one of --list, --show, --check and --clear");
 }
 
+static int json_without_list(void)
+{
+    return options_usage_error(
+        "fault", "--json is possible with --list, and for the list of the injected faults");
+}
+
 static int live(struct options *options, const char *clear, int argc, char **argv)
 {
     const char *name = options->name;
@@ -366,6 +399,8 @@ static int live(struct options *options, const char *clear, int argc, char **arg
     if (!name)
         name = at < argc && !is_of_fault(argv[at]) ? argv[at++]
                                                    : paths_default(options->running, false);
+    if (options->json && (clear || at < argc))
+        return json_without_list();
     if (clear)
         return at < argc ? fault_and_option() : live_clear(name, clear);
     if (at < argc)
@@ -390,8 +425,10 @@ int fault_main(int argc, char **argv)
         return fault_and_option();
     if (!wanted.list && !wanted.show && !wanted.check)
         return live(&options, wanted.clear, argc, argv);
+    if (options.json && !wanted.list)
+        return json_without_list();
     if (wanted.list)
-        return list();
+        return options.json ? list_json() : list_text();
     if (wanted.show)
         return show(wanted.show);
     status = options_fabric(&config, &graph, &options, NULL);

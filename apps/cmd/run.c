@@ -42,7 +42,6 @@
 #include "apps/cmd/launch.h"
 #include "apps/cmd/plan.h"
 #include "apps/cmd/options.h"
-#include "apps/base/quantity.h"
 #include "apps/base/procs.h"
 #include "apps/daemon/report.h"
 #include "apps/base/message.h"
@@ -634,30 +633,10 @@ static const struct options_command run_command = {
     .command_follows = true,
 };
 
-static bool read_standstill(void *into, const char *value, const char **right)
-{
-    struct standstill *ret = into;
-    static const struct quantity_form form = {.units = quantity_times,
-                                              .least = QUANTITY_S_PS,
-                                              .most = 86400 * QUANTITY_S_PS};
-    uint64_t ps = 0;
-
-    *right = "a time from 1s to 24h with a unit, such as 5s; or 5s:end, to end the run after it; "
-             "or off";
-    if (strcmp(value, "off") == 0)
-        value += strlen(value);
-    else if (quantity_scan(&value, &form, &ps) != QUANTITY_OK ||
-             (*value && strcmp(value, ":end") != 0))
-        return false;
-    ret->after_ns = (int64_t)(ps / 1000);
-    ret->ends_run = *value;
-    return true;
-}
-
 static const struct option_row rows[] = {
     {"standstill", "TIME[:end]|off",
      "report when nothing has moved for TIME (default 5s), and with :end end the run",
-     .read = read_standstill},
+     .read = standstill_read},
 };
 
 static int check_operands(const struct options *options, int argc, char **argv)

@@ -3,8 +3,10 @@
 #include "apps/cmd/standstill.h"
 
 #include <json-c/json.h>
+#include <string.h>
 
 #include "apps/base/message.h"
+#include "apps/base/quantity.h"
 #include "apps/cmd/standstill_lines.h"
 #include "apps/control/conn.h"
 
@@ -13,12 +15,23 @@ static void print_line(const char *line)
     print_message("%s", line);
 }
 
-void standstill_print_last(const struct standstill *standstill)
+/* Keep the last event if its standstill is the longest reported one. */
+static void keep_longest(struct standstill *standstill)
+{
+    if (standstill->longest &&
+        standstill_for_ns(standstill->last) <= standstill_for_ns(standstill->longest))
+        return;
+    json_object_put(standstill->longest);
+    standstill->longest = json_object_get(standstill->last);
+}
+
+void standstill_print_last(struct standstill *standstill)
 {
     if (!standstill->last)
         return;
     standstill_print_time(standstill->last, print_line);
     standstill_print(standstill->last, print_line);
+    keep_longest(standstill);
 }
 
 void standstill_event(struct standstill *standstill, struct json_object *event, bool say_it)
@@ -39,12 +52,8 @@ void standstill_event(struct standstill *standstill, struct json_object *event, 
         standstill->printed = true;
         standstill_print_last(standstill);
     }
-    if (standstill->printed &&
-        (!standstill->longest ||
-         standstill_for_ns(event) > standstill_for_ns(standstill->longest))) {
-        json_object_put(standstill->longest);
-        standstill->longest = json_object_get(event);
-    }
+    if (standstill->printed)
+        keep_longest(standstill);
 }
 
 void standstill_report(const struct standstill *standstill, struct json_object *report)
@@ -60,6 +69,19 @@ void standstill_report(const struct standstill *standstill, struct json_object *
                                json_object_object_get(standstill->longest, "attached")));
 }
 
+void standstill_print_report(struct json_object *report)
+{
+    struct json_object *message = json_object_new_object();
+
+    json_object_object_add(message, "standstill",
+                           json_object_get(json_object_object_get(report, "standstill")));
+    json_object_object_add(message, "attached",
+                           json_object_get(json_object_object_get(report, "standstill_attached")));
+    standstill_print_time(message, print_line);
+    standstill_print(message, print_line);
+    json_object_put(message);
+}
+
 void standstill_release(struct standstill *standstill)
 {
     json_object_put(standstill->last);
@@ -70,4 +92,24 @@ void standstill_release(struct standstill *standstill)
 void standstill_disagreement(struct json_object *event)
 {
     standstill_print_disagreement(event, print_line);
+}
+
+bool standstill_read(void *into, const char *value, const char **right)
+{
+    struct standstill *ret = into;
+    static const struct quantity_form form = {.units = quantity_times,
+                                              .least = QUANTITY_S_PS,
+                                              .most = 86400 * QUANTITY_S_PS};
+    uint64_t ps = 0;
+
+    *right = "a time from 1s to 24h with a unit, such as 5s; or 5s:end, to end the run after it; "
+             "or off";
+    if (strcmp(value, "off") == 0)
+        value += strlen(value);
+    else if (quantity_scan(&value, &form, &ps) != QUANTITY_OK ||
+             (*value && strcmp(value, ":end") != 0))
+        return false;
+    ret->after_ns = (int64_t)(ps / 1000);
+    ret->ends_run = *value;
+    return true;
 }

@@ -28,11 +28,19 @@ struct standstill {
 /** standstill_event - handle an event "standstill". @say_it: print a report if one is due. */
 void standstill_event(struct standstill *standstill, struct json_object *event, bool say_it);
 /** standstill_print_last - report the current standstill, if there is one. */
-void standstill_print_last(const struct standstill *standstill);
+void standstill_print_last(struct standstill *standstill);
 void standstill_release(struct standstill *standstill);
 /** standstill_report - add the longest reported standstill, if any, to the final report. */
 void standstill_report(const struct standstill *standstill, struct json_object *report);
+/** standstill_print_report - print the standstill of a final report that has one. */
+void standstill_print_report(struct json_object *report);
 /** standstill_disagreement - print one line for the event "disagreement". */
 void standstill_disagreement(struct json_object *event);
+
+/**
+ * standstill_read - read the value of --standstill. @into: struct standstill. Returns false, and a
+ * description of the valid values in *@right, if it is wrong.
+ */
+bool standstill_read(void *into, const char *value, const char **right);
 
 #endif

@@ -290,6 +290,8 @@ int status_main(int argc, char **argv)
         return exit_status;
     if (status.named && !status.metrics)
         return options_usage_error("status", "--names needs --metrics");
+    if (status.metrics && options.json)
+        return options_usage_error("status", "--metrics and --json cannot be used together");
     if (status.metrics)
         return print_metrics(name, status.names);
     status.json = options.json;

@@ -192,11 +192,11 @@ static void print_memory(FILE *out, const struct topo_graph *graph,
         snprintf(size, sizeof size, " (each is emulated with %u ports%s)", graph->ports,
                  most > graph->ports ? ", enough for the used ones" : "");
     fprintf(out,
-            "  memory         %s per switch%s, %s per idle node, "
-            "%s more if attached, %s in all\n",
-            amount_of_bytes(bytes->per_switch).text, size,
+            "  memory         %s per switch%s, %s in all (%s per node, switches included), "
+            "%s more for each attached process\n",
+            amount_of_bytes(bytes->per_switch).text, size, amount_of_bytes(bytes->total).text,
             amount_of_bytes(bytes->per_idle_node).text,
-            amount_of_bytes(bytes->per_attached_node).text, amount_of_bytes(bytes->total).text);
+            amount_of_bytes(bytes->per_attached_node).text);
 }
 
 static void print_text(const struct fabric_config *config, const struct figures *figures,
@@ -396,6 +396,10 @@ int topo_main(int argc, char **argv)
         return options_usage_error("topo", "give one SPEC");
     if (operands == 0 && !options.topo && !options.nodes)
         return options_usage_error("topo", "no SPEC; for example: fabemu topo kary:4,2");
+    if (options.json && write && strcmp(write, "-") == 0)
+        return options_usage_error("topo",
+                                   "--json and --write - cannot be used together: both print to "
+                                   "standard output; choose a file for --write");
     options.topo_is_operand = operands == 1;
     if (operands == 1)
         options.topo = argv[options.operands];

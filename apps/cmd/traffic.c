@@ -30,6 +30,7 @@
 
 #define PROGRESS_MS      100 /* between two checks, and two lines on a terminal */
 #define EXIT_INTERRUPTED (128 + SIGINT)
+#define BUILDING         "traffic: building the network"
 
 static const struct options_command traffic_command = {
     .name = "traffic",
@@ -66,11 +67,11 @@ static const struct options_command traffic_command = {
 };
 
 struct progress {
-    bool terminal;          /* show the progress in a line of the terminal */
-    struct silence silence; /* if there is no terminal */
-    int64_t checked_ms;     /* the last check for an interrupt, by emu_now_ms() */
-    uint32_t run, runs;     /* index of the current run; number of runs */
-    double done;            /* of the current run, 0 to 1 */
+    bool terminal;           /* show the progress in a line of the terminal */
+    struct silence *silence; /* on a terminal, until the first run begins */
+    int64_t checked_ms;      /* the last check for an interrupt, by emu_now_ms() */
+    uint32_t run, runs;      /* index of the current run; number of runs */
+    double done;             /* of the current run, 0 to 1 */
 };
 
 /* The signals after which a run stops and prints its results. interrupt_hold() fills the set. */
@@ -145,9 +146,11 @@ static bool progress_print(void *context, double done)
     if (at_ms - progress->checked_ms < PROGRESS_MS)
         return true;
     progress->checked_ms = at_ms;
-    if (progress->terminal)
+    if (progress->terminal) {
+        silence_end(progress->silence);
         fprintf(stderr, "\r\033[K%s", progress_text(progress, "").text);
-    silence_update(&progress->silence, progress_text(progress, "traffic: ").text);
+    }
+    silence_update(progress->silence, progress_text(progress, "traffic: ").text);
     return !interrupted();
 }
 
@@ -168,6 +171,11 @@ static int run_one(struct traffic_result *result, const struct traffic_config *c
         print_message("the run ended before %u of its %u fault%s began; --measure makes it longer",
                       result->faults.all - result->faults.begun, result->faults.all,
                       plural_s(result->faults.all));
+    if (!err && result->measure_ps && result->senders && !result->offered)
+        print_message("load %g: no source sent a message in the measurement of %s; --measure makes "
+                      "it longer",
+                      (double)config->load / TRAFFIC_LOAD_UNIT,
+                      duration_of_ns((double)result->measure_ps / 1000).text);
     if (!err)
         return EXIT_SUCCESS;
     if (err == -EINTR) {
@@ -204,11 +212,13 @@ static void print_result(FILE *out, struct traffic_result *result,
  * Run all loads, and print their results. After an interrupt, print only the results of finished
  * runs. If the only run is interrupted, --json prints null.
  */
-static int run_all(struct traffic_config *config, const struct traffic_options *own, bool json)
+static int run_all(struct traffic_config *config, const struct traffic_options *own, bool json,
+                   struct silence *silence)
 {
     bool prints = !config->hosts || !config->hosts->fabric.self; /* only the first host prints */
-    bool terminal = isatty(STDERR_FILENO);
-    struct progress progress = {.terminal = prints && terminal, .runs = own->loads};
+    struct progress progress = {.terminal = prints && isatty(STDERR_FILENO),
+                                .silence = silence,
+                                .runs = own->loads};
     struct traffic_title title = {.pattern = own->goal ? "goal" : own->pattern,
                                   .goal = own->goal,
                                   .origin = origin_json(&config->fabric)};
@@ -217,8 +227,8 @@ static int run_all(struct traffic_config *config, const struct traffic_options *
     struct traffic_result result;
     int status = EXIT_SUCCESS;
 
-    if (prints && !terminal && !own->page) /* a page shows the progress */
-        silence_begin(&progress.silence, SILENCE_MS, progress_text(&progress, "traffic: ").text);
+    if (prints && !own->page && !silence->started) /* a page shows the progress */
+        silence_begin(silence, SILENCE_MS, BUILDING);
     config->progress = progress_print;
     config->context = &progress;
     for (uint32_t i = 0; i < own->loads && !ferror(stdout); i++) {
@@ -235,7 +245,7 @@ static int run_all(struct traffic_config *config, const struct traffic_options *
             print_result(out, &result, config, &title, i == 0, own->loads == 1);
         traffic_result_release(&result);
     }
-    silence_end(&progress.silence);
+    silence_end(silence);
     if (prints && json && (status == EXIT_SUCCESS || status == EXIT_INTERRUPTED))
         print_json(list, own);
     json_object_put(list);
@@ -373,7 +383,7 @@ static int capture_open(struct capture_plan *ret, struct capture_files *files,
 }
 
 static int run_config(struct traffic_config *config, const struct traffic_options *own,
-                      const struct options *options, char **argv)
+                      const struct options *options, char **argv, struct silence *silence)
 {
     struct with_hosts with = {.barrier = NULL};
     struct capture_plan capture = {.files = NULL};
@@ -393,7 +403,7 @@ static int run_config(struct traffic_config *config, const struct traffic_option
     if (page.live)
         config->snapshots.viewer = traffic_live_viewer(page.live);
     if (!status)
-        status = run_all(config, own, options->json);
+        status = run_all(config, own, options->json, silence);
     if (!status && files.err) /* the error was printed */
         status = EXIT_FAILURE;
     hosts_end(&with, options);
@@ -412,6 +422,7 @@ int traffic_main(int argc, char **argv)
     struct fault_schedule faults = {.count = 0};
     struct output snapshots = OUTPUT_NONE;
     struct topo_graph *graph;
+    struct silence silence;
     char name[32];
 
     traffic_options_init(&own, &table);
@@ -437,9 +448,12 @@ int traffic_main(int argc, char **argv)
                                    "to standard output; choose a file for --telemetry",
                                    own.telemetry);
     snprintf(name, sizeof name, "traffic-%d", (int)getpid());
+    silence_begin(&silence, SILENCE_MS, BUILDING);
     status = options_fabric(&fabric, &graph, &options, options.web ? name : NULL);
-    if (status)
+    if (status) {
+        silence_end(&silence);
         return status;
+    }
     options_print_idle(&options, &fabric);
     if (options.faults)
         status = plan_schedule(&faults, options.faults, &fabric, true);
@@ -448,13 +462,17 @@ int traffic_main(int argc, char **argv)
         status = traffic_options_config(&config, &own, &fabric);
     if (!status) {
         config.faults = options.faults ? &faults : NULL;
+        /* these may wait for a host, a browser or the reader of a pipe */
+        if (options.cluster || options.web || options.capture || own.telemetry)
+            silence_end(&silence);
         status = snapshots_open(&config.snapshots.out, &snapshots, own.telemetry);
         if (!status)
-            status = run_config(&config, &own, &options, argv);
+            status = run_config(&config, &own, &options, argv, &silence);
         status = snapshots_close(config.snapshots.out, &snapshots, status);
         traffic_pattern_release(&config.pattern);
         goal_free((struct goal *)config.goal);
     }
+    silence_end(&silence);
     fault_schedule_release(&faults);
     topo_free(graph);
     return status;

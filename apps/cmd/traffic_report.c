@@ -16,7 +16,8 @@
 #include "apps/traffic/workload/relay.h"
 #include "apps/control/conn.h"
 
-#define INDENT "               " /* as wide as the title of a line */
+#define INDENT          "               " /* as wide as the title of a line */
+#define LATENCY_COLUMNS 10                /* of the table of loads */
 
 static double ns(uint64_t ps)
 {
@@ -505,14 +506,32 @@ void traffic_report_text(FILE *out, const struct traffic_result *result,
 void traffic_report_head(FILE *out, const struct traffic_config *config,
                          const struct traffic_title *title)
 {
+    static const char *const times[] = {"mean/ns", "median/ns", "p99/ns", "max/ns"};
     struct fold fold;
 
     origin_print(out, title->origin, "# ", "# ", FOLD_COLUMNS);
     title_text(out, "# ", config, title->pattern);
     parameters_text(fold_begin(&fold, out, "# ", FOLD_COLUMNS), "# ", config);
     fold_end(&fold);
-    fprintf(out, "%7s %8s %8s %10s %10s %10s %10s\n", "load", "offered", "accepted", "mean/ns",
-            "median/ns", "p99/ns", "max/ns");
+    fprintf(out, "%7s %8s %8s", "load", "offered", "accepted");
+    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++)
+        fprintf(out, " %*s", LATENCY_COLUMNS, times[i]);
+    fputc('\n', out);
+}
+
+/*
+ * Return a latency for a column of LATENCY_COLUMNS: in ns, with a decimal if there is space for it;
+ * a time that is too long for ns has its unit.
+ */
+static struct amount latency_cell(uint64_t ps)
+{
+    struct amount cell = amount_of_real(ns(ps), 1);
+
+    if (strlen(cell.text) > LATENCY_COLUMNS)
+        cell = amount_of_real(ns(ps), 0);
+    if (strlen(cell.text) > LATENCY_COLUMNS)
+        snprintf(cell.text, sizeof cell.text, "%s", duration_for_column(ns(ps)).text);
+    return cell;
 }
 
 void traffic_report_row(FILE *out, const struct traffic_result *result,
@@ -523,7 +542,8 @@ void traffic_report_row(FILE *out, const struct traffic_result *result,
                               latency->most_ps};
     fprintf(out, "%7g %8.4f %8.4f", load_of(config), result->offered, result->accepted.mean);
     for (size_t i = 0; i < sizeof times / sizeof times[0]; i++)
-        fprintf(out, " %10s", latency->messages ? ns_text(times[i]).text : "-");
+        fprintf(out, " %*s", LATENCY_COLUMNS,
+                latency->messages ? latency_cell(times[i]).text : "-");
     fprintf(out, "%s\n", result->saturated ? " saturated" : result->steady ? "" : " not steady");
     fflush(out);
 }

@@ -294,11 +294,11 @@ static void print_collective(FILE *out, struct json_object *one)
         snprintf(size, sizeof size, "to %s", amount_of_bytes(number(one, "bytes_most")).text);
     fprintf(out, "    %-9s %-10s %10s %8s %8s", emu_json_text(one, "kind", "?"), size,
             amount_count(number(one, "calls")).text,
-            duration_of_ns((double)number(time, "mean")).text,
-            duration_of_ns((double)number(time, "longest")).text);
+            duration_for_column((double)number(time, "mean")).text,
+            duration_for_column((double)number(time, "longest")).text);
     if (wait)
-        fprintf(out, " %8s %8s %8s", duration_of_ns((double)number(wait, "mean")).text,
-                duration_of_ns((double)number(network, "mean")).text,
+        fprintf(out, " %8s %8s %8s", duration_for_column((double)number(wait, "mean")).text,
+                duration_for_column((double)number(network, "mean")).text,
                 share_of(number(wait, "sum"), number(time, "sum")).text);
     else
         fputs(strcmp(emu_json_text(one, "where", ""), "elsewhere") ? "   not measured"

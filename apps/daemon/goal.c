@@ -87,6 +87,15 @@ static void groups_write(FILE *out, struct daemon_goal *goal)
         group_write(out, &goal->group[i]);
 }
 
+/* Return whether the process wrote its whole trace. */
+static bool ended_well(const struct calls_part *part)
+{
+    const size_t end = sizeof EMU_TRACE_END - 1;
+
+    return part->bytes >= end && memcmp(part->data + part->bytes - end, EMU_TRACE_END, end) == 0;
+}
+
+/* An incomplete block has no end, so that no player accepts the file. */
 void daemon_goal_write(const struct daemon *daemon, FILE *out, struct json_object *origin,
                        const struct calls_part *part, size_t parts)
 {
@@ -98,7 +107,8 @@ void daemon_goal_write(const struct daemon *daemon, FILE *out, struct json_objec
     for (size_t i = 0; i < parts; i++) {
         fprintf(out, "rank %lld {\n", (long long)part[i].rank);
         fwrite(part[i].data, 1, part[i].bytes, out);
-        fputs("}\n", out);
+        fputs(ended_well(&part[i]) ? "}\n" : "\n// incomplete: the process did not end well\n",
+              out);
     }
 }
 
@@ -162,7 +172,6 @@ static void groups_warn(const struct daemon *daemon, const struct calls_part *pa
 
 bool daemon_goal_check(const struct daemon *daemon, const struct calls_part *part, size_t parts)
 {
-    const size_t end = sizeof EMU_TRACE_END - 1;
     uint64_t left_out = 0;
 
     for (size_t i = 0; i < parts; i++) {
@@ -171,10 +180,9 @@ bool daemon_goal_check(const struct daemon *daemon, const struct calls_part *par
                           (long long)part[i].rank);
             return false;
         }
-        if (part[i].bytes < end ||
-            memcmp(part[i].data + part[i].bytes - end, EMU_TRACE_END, end) != 0) {
+        if (!ended_well(&part[i])) {
             print_message("--goal: the process of node %lld did not end well, so the file is not "
-                          "complete",
+                          "complete, and fabemu traffic refuses it",
                           (long long)part[i].rank);
             return false;
         }

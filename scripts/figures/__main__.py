@@ -86,7 +86,8 @@ def parser():
                    help="seed of all measurements (default 1)")
     p.add_argument("--no-plots", action="store_true", help="write only numbers, without matplotlib")
     p.add_argument("--fresh", action="store_true", help="delete the measurements of earlier runs")
-    p.add_argument("--list", action="store_true", help="list the figures and rows for --only")
+    p.add_argument("--list", action="store_true",
+                   help="list the figures and rows for --only, with --json as JSON")
     p.add_argument("--fabemu", metavar="PATH", help="measure with this command (default: this one)")
     p.add_argument("--origin", type=json.loads, default={}, help=argparse.SUPPRESS)
     return p
@@ -115,11 +116,15 @@ def choose(only):
     return [figure for number, figure in FIGURES.items() if number in figures], rows
 
 
-def print_list(figures, rows):
-    for figure in figures:
-        print(folded(f"{figure.number:<4} {figure.title}", " " * 5))
-    for row in rows:
-        print(folded(f"{row.id:<4} {row.what}" + (f": {row.rule}" if row.rule else ""), " " * 5))
+def print_list(figures, rows, as_json):
+    entries = [{"name": str(figure.number), "about": figure.title} for figure in figures]
+    entries += [{"name": row.id, "about": row.what + (f": {row.rule}" if row.rule else "")}
+                for row in rows]
+    if as_json:
+        print(json.dumps(entries, indent=1, ensure_ascii=False))
+        return
+    for entry in entries:
+        print(folded(f"{entry['name']:<4} {entry['about']}", " " * 5))
 
 
 # --- the run -----------------------------------------------------------------------------------
@@ -164,7 +169,7 @@ def main():
     options = parser().parse_args()
     figures, rows = choose(options.only)
     if options.list:
-        print_list(figures, rows)
+        print_list(figures, rows, options.json)
         return 0
     if not options.fabemu:
         parser().error("--fabemu must name the command that measures")

@@ -386,7 +386,8 @@ class CliTest(FabemuCase):
                          (256, 256, 4, 7))
         self.assertEqual(got["cables"], {"node": 256, "switch": 768})
         self.assertEqual(got["zero_load_most_ps"], 3594800)  # FACTS A: 3.595 us
-        self.assertIn("KiB per idle node", self.fabemu("topo", "--nodes", "4").stdout)
+        self.assertRegex(flat(self.fabemu("topo", "--nodes", "4").stdout),
+                         r" KiB in all \(.* KiB per node, switches included\), .* more for each ")
         self.assertNotIn("workers", got)
         got = json.loads(self.fabemu("topo", "kary:4,4", "--threads", "4", "--json").stdout)
         self.assertEqual(got["workers"], 4)
@@ -436,6 +437,8 @@ class CliTest(FabemuCase):
                 self.one_line(self.fabemu(*args), 2, words)
 
     def test_minus__is_standard_output(self):
+        self.one_line(self.fabemu("topo", "kary:2,2", "--write", "-", "--json"), 2,
+                      "--json and --write - cannot be used together")
         network = self.fabemu("topo", "kary:2,2", "--write", "-")
         self.assertEqual(network.returncode, 0, network.stderr)
         path = os.path.join(self.dir, "piped.topo")

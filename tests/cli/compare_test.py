@@ -12,7 +12,7 @@ import signal
 import unittest
 import xml.etree.ElementTree
 
-from cli_helpers import FabemuCase, main, until
+from cli_helpers import FabemuCase, build_bugs, main, until
 
 SLOW = "four times slower: --set link_ps_per_byte=4000"
 
@@ -58,6 +58,8 @@ class TableTest(CompareTest):
             self.assertGreater(row["calls"]["collective"]["calls"], 0)
             self.assertGreater(row["link_load"]["most"], 0)
             self.assertIn(f"fabemu: run {number + 1} of 5: {names[number]}\n", err)
+        files = ", ".join(self.file(name) for name in ("t.csv", "table.json", "t.svg"))
+        self.assertTrue(err.endswith(f"\nfabemu: the results are in {files}\n"), err)
         # the time is that of the program: MPI_Finalize sleeps for 100 us
         self.assertLess(rows[0]["time_ns"], 90000)
         self.assertGreater(rows[4]["time_ns"], rows[0]["time_ns"])
@@ -99,6 +101,7 @@ class TableTest(CompareTest):
         self.assertIn("run 2 of 3: kary:4,2\n", err)
         self.assertEqual(sorted(os.listdir(self.file("runs"))),
                          ["0.json", "0.txt", "1.json", "1.txt", "2.json", "2.txt", "calls"])
+        self.assertIn(f"table.json, the folder {self.file('runs')}\n", err)
         modes = []
         for number in range(3):
             with open(self.file(f"runs/{number}.json"), encoding="utf-8") as file:
@@ -131,6 +134,26 @@ class TableTest(CompareTest):
         self.assertRegex(bad["error"], r"^exit status \d+: .*4 nodes")
         self.assertNotEqual(bad["exit_status"], 0)
         self.assertIn("\nkary:2,2 failed: exit status", out)
+
+    @unittest.skipUnless(shutil.which("mpicc"), "needs mpicc")
+    def test_a_standstill_ends_the_run(self):
+        """The program leaves out a barrier. The other network runs all the same."""
+        program = ("--", "mpirun", "-np", "4", "--oversubscribe", build_bugs(self.dir),
+                   "skip-barrier", "10")
+        table, out, err = self.compare("--topo", "kary:2,2", "--topo", "kary:4,1", *program,
+                                       status=124)
+        for row in table["networks"]:
+            self.assertEqual(row["exit_status"], 124)
+            self.assertRegex(row["error"], r"^exit status 124: nothing has moved for .* s$")
+            self.assertIn(f"\n{row['network']} failed: exit status 124: nothing has moved", out)
+            self.assertRegex(err, rf"\nfabemu: {row['network']}: the program stood still:\n"
+                             r"fabemu: nothing has moved for .*\n(fabemu: .*\n)*"
+                             r"fabemu: rank 3 .* waits in a receive from rank 0, tag 7, ")
+        table, _, _ = self.compare("--standstill", "2s:end", "--compute", "cpu", "--topo",
+                                   "kary:2,2", *program, status=124)
+        row, = table["networks"]
+        self.assertEqual(row["exit_status"], 124)
+        self.assertIn("the recording failed: exit status 124: nothing has moved", row["error"])
 
     def test_a_slow_start_is_not_the_reason_for_a_failure(self):
         table, _, _ = self.compare("--topo", "kary:2,2", "--out", self.file("runs"), "--", "mpirun",
@@ -202,6 +225,7 @@ class OptionsTest(CompareTest):
                 (("--date", "x", "--", "true"), "--date x: it must be"),
                 (("--compute", "count", "--", "true"), "none, cpu or replay:FILE"),
                 (("--compute", "record:x", "--", "true"), "none, cpu or replay:FILE"),
+                (("--standstill", "5m", "--", "true"), "--standstill 5m: it must be a time"),
                 (("--clock", "raw", "--", "true"), "no option '--clock'"),
                 (("--variant", "x", "--", "true"), "a name, ': ' and options"),
                 (("--variant", ": --set a=b", "--", "true"), "a name, ': ' and options"),

@@ -102,6 +102,16 @@ class FaultTest(FabemuCase):
         table = self.page().split("## Kinds")[1].split("## Which")[0]
         self.assertEqual(re.findall(r"^\| `([a-z-]+)` \|", table, re.M), kinds)
 
+    def test_list__as_json_has_the_same_names_and_marks(self):
+        lists = json.loads(self.good("--list", "--json"))
+        kinds, scenarios = self.lists()
+        self.assertEqual([one["name"] for one in lists["faults"]], kinds)
+        self.assertEqual([one["name"] for one in lists["scenarios"]], scenarios)
+        text = flat(self.good("--list"))
+        for one in lists["faults"] + lists["scenarios"]:
+            mark = " (*)" if one["needs_retransmission"] else ""
+            self.assertIn(flat(f" {one['name']} {one['about']}{mark}"), text)
+
     def test_show__is_a_schedule(self):
         for name in self.lists()[1]:
             with self.subTest(name=name):
@@ -201,6 +211,10 @@ class FaultTest(FabemuCase):
                 (("flap",), 1, ["no fabric named 'default'"]),
                 (("--list", "--show", "flap"), 2, ["one of"]),
                 (("--list", "more"), 2, ["one of"]),
+                (("--show", "flap", "--json"), 2, ["--json is possible with --list"]),
+                (("--check", "flap", "--json"), 2, ["--json is possible with --list"]),
+                (("--clear", "1", "--json"), 2, ["--json is possible with --list"]),
+                (("link-down", "random", "--json"), 2, ["--json is possible with --list"]),
                 (("--show", "flop"), 2, ["--show: no scenario 'flop'", "did you mean 'flap'?"]),
                 (("--check", ""), 2, ["--check", "name of"]),
                 (("--check", "flop"), 2, ["no scenario 'flop'", "flap"]),

@@ -17,7 +17,7 @@ import sys
 import unittest
 import xml.etree.ElementTree
 
-from cli_helpers import PATIENCE_S, FabemuCase, alive, main, until
+from cli_helpers import PATIENCE_S, FabemuCase, alive, flat, main, until
 
 SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), *[os.pardir] * 2)
 sys.path.insert(0, os.path.join(SOURCES, "scripts", "figures"))
@@ -77,6 +77,10 @@ class FiguresTest(FabemuCase):
         done = self.fabemu("figures", "--list", "--only", "fig16,q3")
         names = set(re.findall(r"^(\S+)", done.stdout, re.M))
         self.assertEqual(names, {"16", "q3", "A8", "A9", "Q3"})
+        as_json = self.fabemu("figures", "--list", "--only", "fig16,q3", "--json")
+        self.assertEqual([flat(f"{one['name']:<4} {one['about']}")
+                          for one in json.loads(as_json.stdout)],
+                         [flat(line) for line in re.split(r"\n(?! )", done.stdout.strip())])
 
     def test_help__names_the_options(self):
         done = self.fabemu("figures", "--help")

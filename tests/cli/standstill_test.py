@@ -359,9 +359,10 @@ class StandstillTest(FabemuCase):
     # --- by status ------------------------------------------------------------------
 
     def test_status(self):
-        run = self.start("run", "--topo", "kary:2,2", "--name", "r", "--standstill", "off", "--",
-                         "mpirun", "-np",
-                         str(RANKS), self.program, "wrong-tag")
+        path = os.path.join(self.dir, "report.json")
+        run = self.start("run", "--topo", "kary:2,2", "--name", "r", "--standstill", "off",
+                         "--report", path, "--", "mpirun", "-np", str(RANKS), self.program,
+                         "wrong-tag")
 
         def stands():
             done = self.fabemu("status", "--json", "r")
@@ -390,6 +391,8 @@ class StandstillTest(FabemuCase):
         run.send_signal(signal.SIGINT)
         _, err = run.communicate(timeout=30)
         self.assertIn("nothing has moved for", err)  # off: still reported on interrupt
+        with open(path, encoding="utf-8") as file:
+            self.assertIn("collectives", json.load(file)["standstill"])
 
     def test_without_a_core(self):
         """Ranks stand still with hardly any core: that time does not count, and a line says so.

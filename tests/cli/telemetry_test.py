@@ -734,6 +734,8 @@ class Metrics(FabemuCase):
         self.one_line(self.fabemu("status", "--metrics", "--names", "mine", "u"), 2,
                       "infiniband_exporter")
         self.one_line(self.fabemu("status", "--names", "node_exporter", "u"), 2, "--metrics")
+        self.one_line(self.fabemu("status", "--metrics", "--json", "u"), 2,
+                      "--metrics and --json cannot be used together")
 
     def grown(self, name, before, after):
         """By device and port, as (device, port): by how much a counter has grown."""

@@ -104,13 +104,19 @@ class TraceTest(RecordCase):
                 self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_a_process_that_does_not_end_well(self):
-        run = self.start("run", "--clock", "virtual", "--goal", os.path.join(self.dir, "x"), "--",
+        path = os.path.join(self.dir, "x")
+        run = self.start("run", "--clock", "virtual", "--goal", path, "--",
                          "mpirun", "-np", "4", "--oversubscribe", *OVER_MESSAGES,
                          os.path.join(os.path.dirname(self.command), "tests", "mpi_compute"),
                          "--tail", "exit")
         _, err = run.communicate(timeout=150)
         self.assertNotEqual(run.returncode, 0)
-        self.assertRegex(err, r"--goal: the process of node \d did not end well")
+        self.assertRegex(err, r"--goal: the process of node \d did not end well, so the file is "
+                         "not complete, and fabemu traffic refuses it")
+        done = self.fabemu("traffic", *NETWORK, "--goal", path)
+        self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+        self.assertRegex(done.stderr, r", line \d+: .* } is missing, as in a recording that is not "
+                         "complete")
 
     def test_without_processes_an_old_file_is_not_taken_for_a_new_one(self):
         path = os.path.join(self.dir, "old")

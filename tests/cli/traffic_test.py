@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import pty
+import select
 import signal
 import subprocess
 
@@ -340,6 +341,24 @@ class TrafficTest(FabemuCase):
         self.assertRegex(rows[0], r" \d,\d{3}\.\d ")
         self.assertTrue(rows[1].endswith(" saturated"), rows[1])
 
+    def test_table_of_loads__has_80_columns_and_separators__with_long_messages(self):
+        done = self.fabemu("traffic", "--topo", "kary:4,2", "--bytes", "1MB", "--load", "0.5,150%",
+                           "--set", "link_ps_per_byte=20000", "--sources", "4", "--warmup", "1ns",
+                           "--measure", "900ms")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        head, *rows = [line for line in done.stdout.splitlines() if not line.startswith("#")]
+        for row in rows:
+            self.assertLessEqual(len(row), 80)
+            self.assertRegex(row[:len(head)], r"^.{25}( +[\d.,]+( m?s)?){4}$")
+            for column in (25, 36, 47, 58):
+                self.assertEqual(row[column], " ", row)
+
+    def test_no_message_in_the_measurement__has_a_hint(self):
+        done = self.fabemu("traffic", "--topo", "kary:4,2", "--bytes", "1MB", "--load", "0.01",
+                           "--measure", "1us")
+        self.one_line(done, 0, "load 0.01: no source sent a message in the measurement of 1.00 us",
+                      "--measure makes it longer")
+
     def test_terminal__shows_progress_and_wipes_it(self):
         master, slave = pty.openpty()
         process = subprocess.Popen([self.command, "traffic", "--topo", "kary:8,2", "--load", "0.9",
@@ -396,6 +415,18 @@ class TrafficTest(FabemuCase):
         process.send_signal(signal.SIGINT)
         out, _ = process.communicate(timeout=60)
         self.assertEqual((process.returncode, out), (130, ""))
+
+    def test_silence__while_the_network_is_built(self):
+        """A network from a pipe, which ends after the line."""
+        path = os.path.join(self.dir, "slow.topo")
+        os.mkfifo(path)
+        process = self.start("traffic", "--topo", path)
+        with open(path, "w") as pipe:
+            while not select.select([process.stderr], [], [], 1)[0]:
+                print("# a comment", file=pipe, flush=True)
+        self.assertRegex(process.stderr.readline(),
+                         r"^fabemu: traffic: building the network, \d+ s so far\n$")
+        process.communicate(timeout=60)
 
     def test_interrupt__prints_completed_loads(self):
         long = ("--load", "0.000001,0.9", "--warmup", "1ns", "--measure", "1000000000ns")

@@ -493,8 +493,8 @@ static int block_read(struct scan *in)
     while (!(err = skip(in, true))) {
         if (at_end(in))
             return goal_wrong(&in->build, line,
-                              "the block that begins here has no end: } is "
-                              "missing");
+                              "the block that begins here has no end: } is missing, as in a "
+                              "recording that is not complete");
         if (*in->at == '}') {
             in->at++;
             return goal_build_end(&in->build);
@@ -505,7 +505,9 @@ static int block_read(struct scan *in)
             return expected(in, "send, recv, calc, coll, a label, or }");
         if (is_word(word, "rank"))
             return goal_wrong(&in->build, in->line,
-                              "a block begins inside the block of line %u: } is missing", line);
+                              "a block begins inside the block of line %u: } is missing, as in a "
+                              "recording that is not complete",
+                              line);
         err = statement_read(in, word);
         if (!err)
             err = line_end(in);
@@ -591,6 +593,8 @@ static int file_read(struct scan *in)
                              "the file ends without a block of rank %u; a rank without operations "
                              "needs an empty one: rank %u { }",
                              r, r);
+    if (!err && !goal->ops)
+        err = goal_wrong(&in->build, in->line, "the file ends, and no rank has an operation");
     return err ? err : goal_build_done(&in->build);
 }
 

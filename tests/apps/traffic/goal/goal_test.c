@@ -76,6 +76,7 @@ static const struct {
     {"num_ranks 1\nrank 0\n calc", "line 3: 'calc', where there should be {"},
     {"num_ranks 1\nrank 0 {\n", "line 2: the block that begins here has no end: } is missing"},
     {"num_ranks 2\nrank 0 {\nrank 1 {", "line 3: a block begins inside the block of line 2"},
+    {"num_ranks 2\nrank 0 { }\nrank 1 { }", "line 3: the file ends, and no rank has an operation"},
     {"num_ranks 2\nrank 0 {}\nrank 0 {}", "line 3: rank 0 has a block already, in line 2"},
     {"num_ranks 1 /*\n", "line 1: the comment that begins here has no end"},
     {"num_ranks 1\nrank 0 {\n;}", "line 3: ';}', where there should be send, recv, calc, coll,"},
@@ -232,7 +233,6 @@ static void fails(const char *text, int want, const char *why)
 
 static void goal_player__cpus_run_ready_operations_in_order(void)
 {
-    ends("num_ranks 1\nrank 0 {}", 0, 0);
     ends("num_ranks 1\nrank 0 {\ncalc 5\ncalc 6\ncalc 0\n}", 11 * NS, 11 * NS);
     ends("num_ranks 1\nrank 0 {\ncalc 5 cpu 1\ncalc 6 cpu 200\n}", 6 * NS, 6 * NS);
     /* c is ready before b, which is before it in the file */
@@ -333,7 +333,7 @@ static void goal_player__names_operations_that_cannot_end(void)
           "rank 1: recv of 7 bytes from 0 tag 0 (line 6) has matched a message that is longer");
     fails("num_ranks 1\nrank 0 {\ncalc 4000000000000000\ncalc 4000000000000000\n}", -EINVAL,
           "rank 0: calc 4000000000000000 (line 4) would end after more than 53 days");
-    fails("num_ranks 5\nrank 0 {}rank 1 {}rank 2 {}rank 3 {}rank 4 {}", -EINVAL,
+    fails("num_ranks 5\nrank 0 {}rank 1 {}rank 2 {}rank 3 {}rank 4 {calc 1}", -EINVAL,
           "the file has 5 ranks, and the network has 4 nodes");
 }
 

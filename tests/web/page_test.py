@@ -1775,7 +1775,7 @@ class Recorded(InBrowser):
         op = {"kind": "receive", "state": "unmatched", "node": 0, "bytes": 4, "for_ns": 6 * 10**9}
         stands = {"event": "standstill", "s": 1, "attached": [
             {"node": 1, "rank": 1, "finalizes": True},
-            {"node": 3, "rank": 3, "receive": {**op, "tag": (2 << 32) + 8, "ignore": 3 << 60},
+            {"node": 3, "rank": 3, "receive": {**op, "tag": (2 << 34) + 8, "ignore": 3 << 60},
              "unexpected": 1, "first_unexpected": {
                  "kind": "receive", "state": "unmatched", "node": 2, "tag": 7, "bytes": 4}}],
                   "standstill": {"for_ns": 6 * 10**9, "collectives": [

@@ -95,3 +95,22 @@ struct duration duration_of_ns(double ns)
     }
     return ret;
 }
+
+struct amount duration_in(const struct duration_unit *unit, double ns)
+{
+    return amount_of_real(ns / unit->ns, unit->decimals);
+}
+
+struct duration_unit duration_unit_of(double most_ns, int width)
+{
+    static const struct duration_unit units[] = {
+        {"us", 1e3, 1}, {"us", 1e3, 0}, {"ms", 1e6, 2}, {"ms", 1e6, 1},
+        {"ms", 1e6, 0}, {"s", 1e9, 1},  {"s", 1e9, 0},
+    };
+    size_t at = 0;
+
+    while (at + 1 < sizeof units / sizeof units[0] &&
+           strlen(duration_in(&units[at], most_ns).text) > (size_t)width)
+        at++;
+    return units[at];
+}

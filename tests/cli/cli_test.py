@@ -930,7 +930,7 @@ class CliTest(FabemuCase):
                       ["traffic", "--foo"], ["fo"], ["run", "--set", "foo=1", "--", "true"]):
             self.assertNotIn("did you mean", self.fabemu(*words).stderr)
         top = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
-        for script in ("run", "demo", "test", "two-hosts"):
+        for script in ("run", "demo", "test", "two-hosts", "build"):
             done = subprocess.run([os.path.join(top, "scripts", script), "--foo"], timeout=60,
                                   stdin=subprocess.DEVNULL, capture_output=True, text=True)
             self.refused_at_once(done, "--foo")
@@ -970,7 +970,7 @@ class CliTest(FabemuCase):
     def test_scripts__name_a_wrong_option_in_a_few_lines(self):
         top = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
         for name in ("two-hosts", "deps", "test", "format", "fuzz", "package", "chaos", "slower",
-                     "faulttable", "run", "demo"):
+                     "faulttable", "run", "demo", "build"):
             with self.subTest(script=name):
                 done = subprocess.run([os.path.join(top, "scripts", name), "--bogus"],
                                       stdin=subprocess.DEVNULL, capture_output=True, text=True,
@@ -981,6 +981,8 @@ class CliTest(FabemuCase):
                 self.assertLess(len(lines), 10)
         for name, word, similar in (("test", "tsna", "tsan"), ("test", "--lnog", "--long"),
                                     ("demo", "--headles", "--headless"),
+                                    ("build", "--targt", "--target"),
+                                    ("build", "--buildtpye=debug", "--buildtype"),
                                     ("two-hosts", "--devcie", "--device")):
             done = subprocess.run([os.path.join(top, "scripts", name), word], timeout=60, text=True,
                                   stdin=subprocess.DEVNULL, capture_output=True)

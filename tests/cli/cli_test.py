@@ -867,9 +867,10 @@ class CliTest(FabemuCase):
         self.assertIn("package: sh did not finish within 1 s", said)
         self.assertFalse(alive(int(re.match(r"\d+", said)[0])))
 
-    def scripts_run(self, *options, build="#!/bin/sh\n"):
+    def scripts_run(self, *options, build="#!/bin/sh\n", built=True):
         """Run scripts/run of a folder in which nothing needs to be installed, and hpcc and the
-        check of its results do nothing. @build: scripts/build. It must leave no temporary file."""
+        check of its results do nothing. @build: scripts/build. @built: build/fabemu exists. It
+        must leave no temporary file."""
         top = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
         for path, text in (("scripts/run", None), ("scripts/words.bash", None),
                            ("scripts/figures/nearest.py", None), ("apps/cmd/run.c", None),
@@ -885,6 +886,8 @@ class CliTest(FabemuCase):
             with open(os.path.join(self.dir, path), "w") as f:
                 f.write(text)
             os.chmod(os.path.join(self.dir, path), 0o755)
+        if not built:
+            os.remove(os.path.join(self.dir, "build/fabemu"))
         for name in ("tmp", "here"):
             os.makedirs(os.path.join(self.dir, name), exist_ok=True)
         path = os.path.join(self.dir, "bin") + os.pathsep + os.environ["PATH"]
@@ -960,6 +963,15 @@ class CliTest(FabemuCase):
         done = self.scripts_run("--report", "new.json", build="#!/bin/sh\necho built >&2\nexit 5\n")
         self.assertEqual((done.returncode, done.stderr), (5, "built\n"))
         self.assertEqual(os.listdir(os.path.join(self.dir, "here")), [])
+
+    def test_scripts_run__without_a_build__builds_the_command_first_to_check_values(self):
+        build = (f"#!/bin/sh\necho built $* >&2\nmkdir -p build\n"
+                 f"ln -sf '{os.path.abspath(self.command)}' build/fabemu\n")
+        done = self.scripts_run("--topo", "kary:4", build=build, built=False)
+        first, error, hint = done.stderr.splitlines()
+        self.assertEqual((done.returncode, first), (2, "built --target fabemu"))
+        self.assertIn("kary:4", error)
+        self.assertIn("scripts/build", hint)
 
     def test_scripts_run__writes_the_report_to_a_file_of_the_caller(self):
         done = self.scripts_run("--report", "report.json")

@@ -372,7 +372,7 @@ class Live(InBrowser):
         for text in (f"exit status {report['exit_status']} after", "64 processes attached",
                      f"{report['segments']['sent']:,} segments sent, "
                      f"forwarded {report['segments']['hops']:,} times by switches",
-                     f"{report['credit_stalls']:,} waits for a credit, "
+                     f"{report['credit_stalls']:,} stalls for lack of a credit, "
                      f"{report['dropped']:,} segment",
                      f"all-reduce: {report['collectives']['allreduce']['in_switch']:,} collectives "
                      "in the network, 0 as messages", "most time was spent in all-reduce (up to",
@@ -957,7 +957,7 @@ class Played(InBrowser):
             "return rows.some(([name, , rate]) => name === 'segments (upwards)' && rate === '400')"
             " && rows")
         self.assertIn(["segments (upwards)", "200", "400"], rows)
-        self.assertIn(["waits for a credit (upwards)", "50", "100"], rows)
+        self.assertIn(["stalls for lack of a credit (upwards)", "50", "100"], rows)
         self.assertIn(["segments queued (downwards)", "2", ""], rows)
 
     def drawn_history(self):

@@ -3,6 +3,7 @@
 """progress_test - scripts/progress, which shows the progress of a command that prints to it."""
 import os
 import pathlib
+import pty
 import subprocess
 import unittest
 
@@ -22,6 +23,19 @@ class Progress(unittest.TestCase):
         self.assertEqual(self.shown("[1/100]", "[025/100]", "[26/100] cc", "[80/100]"),
                          "p: 25 % done\np: 80 % done\n")
         self.assertEqual(self.shown("x 50.08%", "100%"), "p: 50 % done\np: 100 % done\n")
+
+    def test_a_bar_on_a_terminal(self):
+        """The bar is drawn anew for each number, and removed at the end."""
+        master, slave = pty.openpty()
+        with subprocess.Popen([PROGRESS, "p"], stdin=subprocess.PIPE, stderr=slave, text=True,
+                              env=dict(os.environ, TERM="vt100")) as running:
+            running.communicate("[1/100]\n[25/100] cc\n[25/100]\ntext\n[100/100]\n")
+        os.close(slave)
+        shown = os.read(master, 65536).decode()
+        os.close(master)
+        self.assertEqual(shown, "".join(f"\rp [{'#' * n + '.' * (20 - n)}] {percent:3} %"
+                                        for n, percent in ((0, 1), (5, 25), (20, 100))) +
+                         "\r\x1b[K")
 
     def test_other_lines_are_ignored(self):
         lines = (f"[{LONG}/100]", f"[1/{LONG}]", f"[{LONG}/{LONG}]", f"{LONG}%", "200/100", "900%",

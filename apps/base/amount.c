@@ -77,21 +77,6 @@ static struct duration short_of(double ns)
     return ret;
 }
 
-struct duration duration_for_column(double ns)
-{
-    double s = (ns < MOST_NS ? ns : MOST_NS) / 1e9;
-    struct duration ret = {"0 s"};
-    bool hours = s >= 999.5 * 60;
-    double value = s / (hours ? 3600 : 60);
-
-    if (!(ns > 0))
-        return ret;
-    if (s < 999.5)
-        return short_of(ns);
-    snprintf(ret.text, sizeof ret.text, "%.*f %s", decimals(value), value, hours ? "h" : "min");
-    return ret;
-}
-
 struct duration duration_of_ns(double ns)
 {
     struct duration ret = {"0 s"};
@@ -110,4 +95,23 @@ struct duration duration_of_ns(double ns)
         snprintf(ret.text, sizeof ret.text, "%.0f h %02.0f min", hours, minutes - 60 * hours);
     }
     return ret;
+}
+
+struct amount duration_in(const struct duration_unit *unit, double ns)
+{
+    return amount_of_real(ns / unit->ns, unit->decimals);
+}
+
+struct duration_unit duration_unit_of(double most_ns, int width)
+{
+    static const struct duration_unit units[] = {
+        {"us", 1e3, 1}, {"us", 1e3, 0}, {"ms", 1e6, 2}, {"ms", 1e6, 1},
+        {"ms", 1e6, 0}, {"s", 1e9, 1},  {"s", 1e9, 0},
+    };
+    size_t at = 0;
+
+    while (at + 1 < sizeof units / sizeof units[0] &&
+           strlen(duration_in(&units[at], most_ns).text) > (size_t)width)
+        at++;
+    return units[at];
 }

@@ -46,10 +46,20 @@ struct duration {
  */
 struct duration duration_of_ns(double ns);
 
+/* The unit and the number of decimals of all times in a table. */
+struct duration_unit {
+    const char *name;
+    double ns;
+    int decimals;
+};
+
 /**
- * duration_for_column - return a time with three digits and one unit, which has up to 8 columns:
- * "491 ms", "16.7 min". Pure.
+ * duration_unit_of - return the finest unit, from 0.1 us to 1 s, in which times up to @most_ns have
+ * at most @width characters. Pure.
  */
-struct duration duration_for_column(double ns);
+struct duration_unit duration_unit_of(double most_ns, int width);
+
+/** duration_in - return a time from 0 as a number of this unit: "13,600.0". Pure. */
+struct amount duration_in(const struct duration_unit *unit, double ns);
 
 #endif

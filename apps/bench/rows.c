@@ -146,7 +146,7 @@ void bench_begin(struct bench *bench)
     json_object_object_foreach(bench->conditions, name, value)
         fprintf(out, "# %s: %s\n", name, json_object_get_string(value));
     fold_end(&fold);
-    printf("\n%-33s %8s %-7s %8s %8s %2s %8s\n", "", "median", "unit", "least", "most", "n",
+    printf("\n%-33s %8s %-7s %8s %8s %2s %8s\n", "row", "median", "unit", "least", "most", "n",
            "of bound");
     fflush(stdout);
 }

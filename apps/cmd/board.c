@@ -17,7 +17,7 @@ struct short_text {
     char text[16];
 };
 
-/* Return a number as text of at most six characters: 99999, 1.2M. */
+/* Return a number as text of at most six characters: 99,999, 1.2M. */
 static struct short_text brief(double number)
 {
     static const char units[] = " kMGTPE";
@@ -25,7 +25,7 @@ static struct short_text brief(double number)
     size_t unit = 0;
 
     if (number < 99999.5) {
-        snprintf(ret.text, sizeof ret.text, "%.0f", number);
+        snprintf(ret.text, sizeof ret.text, "%.10s", amount_of_real(number, 0).text);
         return ret;
     }
     for (; number >= 999.5 && units[unit + 1]; unit++)
@@ -85,7 +85,16 @@ static double rate(const struct span *span, uint64_t now, uint64_t before)
 
 /* --- pages -------------------------------------------------------------------------- */
 
-enum order { BY_TRAFFIC, BY_WAITING, BY_ERRORS, BY_COMBINING, NEWEST, SLOWEST, BY_NUMBER };
+enum order {
+    BY_TRAFFIC,
+    BY_WAITING,
+    BY_STALLS,
+    BY_ERRORS,
+    BY_COMBINING,
+    NEWEST,
+    SLOWEST,
+    BY_NUMBER
+};
 
 static const struct {
     const char *name;
@@ -105,25 +114,25 @@ static const struct {
     [TELEMETRY_PAGE_LINKS] = {"links",
                               0,
                               "",
-                              "LINK                           STATE     OUT/s   IN/s STALL/s QUEUE "
-                              "ERRORS OUTS",
+                              "LINK                           STATE    OUT/s   IN/s STALL/s  QUEUE "
+                              "ERRORS  OUTS",
                               "segments/s",
-                              {BY_TRAFFIC, BY_WAITING, BY_ERRORS, BY_NUMBER},
+                              {BY_TRAFFIC, BY_STALLS, BY_ERRORS, BY_NUMBER},
                               4},
     [TELEMETRY_PAGE_SWITCHES] = {"switches",
                                  6,
                                  "SWITCH",
-                                 " LEVEL   HOPS/s STALLS/s QUEUE COMBINED/s RESULTS/s COPIES/s "
+                                 " LEVEL   HOPS/s STALLS/s  QUEUE COMBINED/s RESULTS/s COPIES/s "
                                  "STATES",
                                  "segments/s",
-                                 {BY_TRAFFIC, BY_WAITING, BY_COMBINING, BY_NUMBER},
+                                 {BY_TRAFFIC, BY_STALLS, BY_COMBINING, BY_NUMBER},
                                  4},
     [TELEMETRY_PAGE_COLLECTIVES] =
         {"collectives",
          0,
          "",
-         "KIND            GROUP      NUMBER    BYTES DONE BY       TOOK  "
-         "SINCE START",
+         "KIND            GROUP      NUMBER    BYTES DONE BY      TOOK/us "
+         "SINCE START/s",
          "time taken",
          {NEWEST, SLOWEST},
          2},
@@ -156,9 +165,9 @@ static enum order order_of(const struct telemetry_board *board)
 const char *telemetry_board_order(const struct telemetry_board *board)
 {
     static const char *const names[] = {
-        [BY_TRAFFIC] = "traffic",     [BY_WAITING] = "waiting", [BY_ERRORS] = "errors",
-        [BY_COMBINING] = "combining", [NEWEST] = "newest",      [SLOWEST] = "slowest",
-        [BY_NUMBER] = "number",
+        [BY_TRAFFIC] = "traffic", [BY_WAITING] = "waiting",     [BY_STALLS] = "stalls",
+        [BY_ERRORS] = "errors",   [BY_COMBINING] = "combining", [NEWEST] = "newest",
+        [SLOWEST] = "slowest",    [BY_NUMBER] = "number",
     };
 
     return names[order_of(board)];
@@ -188,6 +197,7 @@ static uint64_t key_of(const struct telemetry_board *board, const struct row_val
 {
     switch (order_of(board)) {
     case BY_WAITING:
+    case BY_STALLS:
         return (uint64_t)(1000 * values->waiting);
     case BY_ERRORS:
         return (uint64_t)(1000 * values->errors);
@@ -320,7 +330,7 @@ static void link_row(struct telemetry_board *board, const struct span *span, uin
         snprintf(name, sizeof name, "switch %u:%u - %s %u:%u", cable->sw, cable->port,
                  cable->to_switch ? "switch" : "node", cable->peer, cable->peer_port);
     snprintf(board->row[board->rows].text, TELEMETRY_ROW_BYTES,
-             "%-30s %-7s %7s %6s %7s %5s %6s %4s", name, telemetry_view_link(span->now, c),
+             "%-30s %-7s %6s %6s %7s %6s %6s %5s", name, telemetry_view_link(span->now, c),
              brief(out).text, brief(in).text, brief(stalls).text, brief(queue).text,
              brief(errors).text, brief((double)cable->outs).text);
     row_keep(board, c, key_of(board, &values), values.traffic, tone_of(&values), here, there);
@@ -358,7 +368,7 @@ static void switch_row(struct telemetry_board *board, const struct span *span, u
                                 .combining = combined + (double)sw->now.states / 1000.0};
 
     snprintf(board->row[board->rows].text, TELEMETRY_ROW_BYTES,
-             "%*s %5u %8s %8s %5s %10s %9s %8s %6s", label_width(span->now, 6),
+             "%*s %5u %8s %8s %6s %10s %9s %8s %6s", label_width(span->now, 6),
              label(span->now, false, s).text, sw->level, brief(hops).text, brief(stalls).text,
              brief((double)out->queue).text, brief(combined).text,
              brief(rate(span, sw->now.results, sw_was->now.results)).text,
@@ -386,15 +396,15 @@ static void collective_row(struct telemetry_board *board, const struct span *spa
 {
     const struct telemetry_view_finished *one = &span->now->finished[i];
     uint64_t took = one->ended > one->began ? one->ended - one->began : 0;
+    double s = span->now->is_virtual ? 1e-12 : 1e-9; /* seconds in a unit of the view's times */
 
     if (!one->members)
         return;
     snprintf(board->row[board->rows].text, TELEMETRY_ROW_BYTES,
-             "%-10s %10lld %11llu %8s %7llu %10s %10.3f s",
-             telemetry_view_kind(span->now, one->kind), (long long)one->group,
-             (unsigned long long)one->number, brief((double)one->bytes).text,
-             (unsigned long long)one->members, time_between(span->now, one->began, one->ended).text,
-             (double)one->ended * (span->now->is_virtual ? 1e-12 : 1e-9));
+             "%-10s %10lld %11llu %8s %7s %12s %13s", telemetry_view_kind(span->now, one->kind),
+             (long long)one->group, (unsigned long long)one->number, brief((double)one->bytes).text,
+             amount_count(one->members).text, amount_of_real((double)took * s * 1e6, 1).text,
+             amount_of_real((double)one->ended * s, 3).text);
     row_keep(board, i, order_of(board) == SLOWEST ? took : one->ended, (double)took,
              TELEMETRY_TONE_BUSY, NULL, NULL);
 }

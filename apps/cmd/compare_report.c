@@ -77,28 +77,46 @@ static void print_lacking(FILE *out, const struct compare_table *table, const ch
 /* The table has 80 columns. A name that is longer than NAME_COLUMNS has a line of its own. */
 #define NAME_COLUMNS 9
 
-static void print_row(FILE *out, const struct figures *f)
+/* Return the unit in which all times of the table are printed. */
+static struct duration_unit unit_of(const struct compare_table *table)
 {
-    fprintf(out, " %8s ", duration_for_column((double)f->time_ns).text);
+    uint64_t most_ns = 0;
+
+    for (unsigned i = 0; i < table->rows; i++) {
+        struct figures f = figures_of(table, i);
+
+        most_ns = f.time_ns > most_ns ? f.time_ns : most_ns;
+        for (size_t c = 0; c < CLASSES; c++)
+            most_ns = f.waited_ns[c] > most_ns ? f.waited_ns[c] : most_ns;
+    }
+    return duration_unit_of((double)most_ns, 9);
+}
+
+static void print_row(FILE *out, const struct figures *f, const struct duration_unit *unit)
+{
+    fprintf(out, " %9s ", duration_in(unit, (double)f->time_ns).text);
     if (f->ratio > 0)
         fprintf(out, "%6.3f", f->ratio);
     else
         fprintf(out, "%6s", "-");
-    fprintf(out, " %8s %10s %9s", duration_for_column((double)f->waited_ns[0]).text,
-            duration_for_column((double)f->waited_ns[1]).text,
-            duration_for_column((double)f->waited_ns[2]).text);
-    fprintf(out, " %7s %7s %6s\n", amount_of_real(f->link_mean, 1).text,
+    for (size_t c = 0; c < CLASSES; c++)
+        fprintf(out, c == 1 ? " %10s" : " %9s", duration_in(unit, (double)f->waited_ns[c]).text);
+    fprintf(out, " %7s %7s %5s\n", amount_of_real(f->link_mean, 1).text,
             amount_count(f->link_most).text, f->exact ? "yes" : "no");
 }
 
 void compare_print(FILE *out, const struct compare_table *table)
 {
+    struct duration_unit unit = unit_of(table);
+    char time[16];
+
     origin_print(out, table->origin, "# ", "# ", FOLD_COLUMNS);
     print_lacking(out, table, "# ");
-    fprintf(out, "\n%*s %8s %6s %29s %15s\n", NAME_COLUMNS, "", "", "",
-            "ranks waited, by last call", "segments/link");
-    fprintf(out, "%-*s %8s %6s %8s %10s %9s %7s %7s %6s\n", NAME_COLUMNS, "network", "time",
-            "ratio", "message", "collective", "one-sided", "mean", "most", "exact");
+    snprintf(time, sizeof time, "time/%s", unit.name);
+    fprintf(out, "\n%*s %9s %6s %26s/%-3s %15s\n", NAME_COLUMNS, "", "", "",
+            "ranks waited, by last call", unit.name, "segments/link");
+    fprintf(out, "%-*s %9s %6s %9s %10s %9s %7s %7s %5s\n", NAME_COLUMNS, "network", time, "ratio",
+            "message", "collective", "one-sided", "mean", "most", "exact");
     for (unsigned i = 0; i < table->rows; i++) {
         const struct compare_row *row = &table->row[i];
         struct figures f = figures_of(table, i);
@@ -110,7 +128,7 @@ void compare_print(FILE *out, const struct compare_table *table)
         fprintf(out, "%-*s", NAME_COLUMNS, row->name);
         if (strlen(row->name) > NAME_COLUMNS)
             fprintf(out, "\n%*s", NAME_COLUMNS, "");
-        print_row(out, &f);
+        print_row(out, &f, &unit);
     }
 }
 

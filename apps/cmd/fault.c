@@ -318,15 +318,14 @@ static int live_clear(const char *name, const char *number)
 
 static void print_state(struct json_object *state)
 {
-    long long times = emu_json_number(state, "times", 0);
-    long long targets = emu_json_number(state, "targets", 0);
-    long long hits = emu_json_number(state, "hits", 0);
+    const char *word = emu_json_text(state, "state", "?");
 
-    fold_printf(stdout, "              ",
-                "%4lld  %-6s  %lld time%s, %lld target%s, %lld hit%s  %s\n",
-                (long long)emu_json_number(state, "fault", 0), emu_json_text(state, "state", "?"),
-                times, plural_s(times), targets, plural_s(targets), hits, plural_s(hits),
-                emu_json_text(state, "text", "?"));
+    fold_printf(stdout, "              ", "%5lld %-6s %7lld %7lld %9lld  %s\n",
+                (long long)emu_json_number(state, "fault", 0),
+                strcmp(word, "waits") ? word : "later",
+                (long long)emu_json_number(state, "times", 0),
+                (long long)emu_json_number(state, "targets", 0),
+                (long long)emu_json_number(state, "hits", 0), emu_json_text(state, "text", "?"));
 }
 
 static void print_past(struct json_object *past)
@@ -354,6 +353,8 @@ static int live_list(const char *name, bool json)
         options_print_json(faults);
     else if (!emu_json_count(faults))
         puts("no faults");
+    else
+        puts("FAULT STATE    TIMES TARGETS      HITS  TEXT");
     for (size_t i = 0; !json && i < emu_json_count(faults); i++)
         print_state(emu_json_at(faults, i));
     if (!json)

@@ -6,6 +6,7 @@
 
 #include <ncurses.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define HEAD_LINES  3  /* lines above the rows */
@@ -18,6 +19,14 @@ bool screen_there(void)
     return true;
 }
 
+/* Return whether to draw in colours: the terminal has them, and the user has not set NO_COLOR. */
+static bool is_coloured(void)
+{
+    const char *no_color = getenv("NO_COLOR"); /* https://no-color.org */
+
+    return has_colors() && !(no_color && *no_color);
+}
+
 bool screen_open(void)
 {
     SCREEN *screen = newterm(NULL, stdout, stdin);
@@ -25,7 +34,7 @@ bool screen_open(void)
     if (!screen)
         return false;
     set_escdelay(25);
-    if (has_colors()) { /* colour pair N + 1 is for tone N */
+    if (is_coloured()) { /* colour pair N + 1 is for tone N */
         start_color();
         use_default_colors();
         init_pair(TELEMETRY_TONE_BUSY + 1, COLOR_GREEN, -1);
@@ -162,7 +171,7 @@ static void draw_row(int y, const struct telemetry_board_row *row, double size_m
 {
     attr_t attributes = row->tone == TELEMETRY_TONE_IDLE ? A_DIM : A_NORMAL;
 
-    if (has_colors() && row->tone != TELEMETRY_TONE_IDLE)
+    if (is_coloured() && row->tone != TELEMETRY_TONE_IDLE)
         attributes = COLOR_PAIR(row->tone + 1);
     line(y, row->tone == TELEMETRY_TONE_BUSY ? A_NORMAL : attributes, row->text);
     if (has_bars() && size_most > 0)
@@ -190,7 +199,7 @@ static void draw_help(void)
         "arrows, pages, Home scroll",
         "q                   quit",
         "",
-        "Yellow: something waits for a credit, for a peer, or in a queue.",
+        "Yellow: a process waits for an operation, or segments stall or queue.",
         "Red: errors, or a link that is not up.",
         "POSTED: segments that wait to be sent. UNREAD: delivered, not yet read.",
         "OUTS: how often a link went out of use. STATES: space for partial results.",

@@ -11,6 +11,7 @@
 #include "apps/base/amount.h"
 #include "apps/cmd/cycle.h"
 #include "apps/control/conn.h"
+#include "emu/hostif/pending.h"
 #include "emu/util/json.h"
 
 #define STARVED_NS 500000000  /* waits for cores that are shorter than this are not printed */
@@ -238,7 +239,7 @@ static void add_doing(struct line *line, const struct printing *to, int64_t node
     else if (!emu_json_true(process, "waits"))
         add(line, "; it computes, or waits for something outside the fabric");
     else if (waits_elsewhere(to, process, node))
-        add(line, "; it waits in a call that sends and receives nothing, such as MPI_Finalize");
+        add(line, "; it waits in a call that sends and receives nothing, such as MPI_Win_wait");
 }
 
 static void print_missing(const struct printing *to, struct json_object *one)
@@ -345,10 +346,10 @@ static void print_collective(const struct printing *to, struct json_object *one)
 /* --- operations with one peer ------------------------------------------------------- */
 
 /*
- * Open MPI over libfabric puts the communicator's number above the tag (ompi/mca/mtl/ofi). Messages
- * of its collectives have negative tags.
+ * Open MPI over libfabric puts the communicator's number above the tag and the two bits of
+ * synchronous sends (its mtl_ofi_types.h). Messages of its collectives have negative tags.
  */
-#define MPI_COMMUNICATOR(tag) ((unsigned)((tag) >> 32) & 0xfffffffu)
+#define MPI_COMMUNICATOR(tag) ((unsigned)((tag) >> 34))
 
 static const char *mpi_collective(int32_t tag)
 {
@@ -386,7 +387,8 @@ static void add_tag(struct line *line, struct json_object *op, bool mpi)
 static const char *op_why(struct json_object *op)
 {
     const char *state = emu_json_text(op, "state", "");
-    bool receives = strcmp(emu_json_text(op, "kind", ""), "receive") == 0;
+    const char *kind = emu_json_text(op, "kind", "");
+    bool receives = strcmp(kind, "receive") == 0 || strcmp(kind, "probe") == 0;
 
     if (strcmp(state, "unsent") == 0)
         return "it is not sent: the peer accepts no more, or has never answered";
@@ -407,7 +409,8 @@ static void add_bytes(struct line *line, struct json_object *op)
 {
     uint64_t bytes = (uint64_t)emu_json_number(op, "bytes", 0);
 
-    add(line, ", %llu byte%s", (unsigned long long)bytes, plural_s(bytes));
+    if (json_object_object_get(op, "bytes"))
+        add(line, ", %llu byte%s", (unsigned long long)bytes, plural_s(bytes));
 }
 
 /*
@@ -439,22 +442,30 @@ static void add_op(struct line *line, const struct printing *to, struct json_obj
     int64_t silent_ns = emu_json_number(process, "silent_ns", 0);
     const char *kind = emu_json_text(op, "kind", "");
     int64_t node = emu_json_number(op, "node", -1);
-    bool receives = strcmp(kind, "receive") == 0, gets = strcmp(kind, "get") == 0;
+    bool probes = strcmp(kind, "probe") == 0, gets = strcmp(kind, "get") == 0;
+    bool receives = strcmp(kind, "receive") == 0 || probes, sends = strcmp(kind, "send") == 0;
     bool mpi = json_object_object_get(process, "rank");
+    uint64_t tag = json_object_get_uint64(json_object_object_get(op, "tag"));
 
     if (silent_ns)
         add(line, " waited %s ago, in its last report,", duration_of_ns((double)silent_ns).text);
     else
         add(line, " waits");
-    add(line, " in a %s %s ", kind, receives || gets ? "from" : "to");
+    if (mpi && sends && tag & EMU_PENDING_SYNC)
+        add(line, " in a synchronous send (MPI_Ssend or MPI_Issend)");
+    else if (probes)
+        add(line, " in a probe for a message");
+    else
+        add(line, " in a %s", kind);
+    add(line, receives || gets ? " from " : " to ");
     if (node < 0)
         add(line, "anyone");
     else
         add_process(line, to, node);
-    if (receives || strcmp(kind, "send") == 0)
+    if (receives || sends)
         add_tag(line, op, mpi);
     add_bytes(line, op);
-    if (receives)
+    if (receives && !probes)
         add(line, " at most");
     if (silent_ns)
         return;
@@ -714,6 +725,8 @@ void standstill_print_time(struct json_object *message, void (*print)(const char
     struct line line = {.used = 0};
 
     add(&line, "nothing has moved for %s", duration_of_ns((double)standstill_for_ns(message)).text);
+    if (emu_json_true(json_object_object_get(message, "standstill"), "simulated"))
+        add(&line, " (all times here are simulated)");
     if (standstill_starved_ns(message) >= STARVED_NS)
         add(&line, ", %s of it without a core: this host had too many threads to run",
             duration_of_ns((double)standstill_starved_ns(message)).text);

@@ -179,8 +179,11 @@ static void print_status(const struct status *status, const char *name, struct j
             plural_s(threads), count, (long long)emu_json_number(report, "nodes", 0),
             (long long)emu_json_number(reply, "supervisor", 0));
     if (!status->report && standstill_for_ns(reply))
-        fprintf(out, ", nothing has moved for %s",
-                duration_of_ns((double)standstill_for_ns(reply)).text);
+        fprintf(out, ", nothing has moved for %s%s",
+                duration_of_ns((double)standstill_for_ns(reply)).text,
+                emu_json_true(json_object_object_get(reply, "standstill"), "simulated")
+                    ? " of simulated time"
+                    : "");
     fputc('\n', out);
     for (size_t i = 0; i < count && status->report; i++)
         print_process(out, emu_json_at(attached, i));

@@ -73,7 +73,8 @@ static const struct options_command top_command = {
     .name = "top",
     .operands = "[NAME]",
     .about = "Show the running fabric NAME (or \"default\"): nodes, links, switches and\n"
-             "collectives, busiest first. The key ? lists all keys.",
+             "collectives, busiest first. The key ? lists all keys. If NO_COLOR is set in the\n"
+             "environment, the screen has no colours.",
 };
 
 /* --- snapshots ---------------------------------------------------------------------- */

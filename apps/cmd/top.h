@@ -24,7 +24,7 @@ enum telemetry_page {
 enum telemetry_tone {
     TELEMETRY_TONE_IDLE,
     TELEMETRY_TONE_BUSY,
-    TELEMETRY_TONE_WAITING, /* something waits: for a credit, for a peer, or in a queue */
+    TELEMETRY_TONE_WAITING, /* a process waits for an operation, or segments stall or queue */
     TELEMETRY_TONE_WRONG    /* errors, or a link that is not up */
 };
 

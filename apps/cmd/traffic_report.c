@@ -530,7 +530,7 @@ static struct amount latency_cell(uint64_t ps)
     if (strlen(cell.text) > LATENCY_COLUMNS)
         cell = amount_of_real(ns(ps), 0);
     if (strlen(cell.text) > LATENCY_COLUMNS)
-        snprintf(cell.text, sizeof cell.text, "%s", duration_for_column(ns(ps)).text);
+        snprintf(cell.text, sizeof cell.text, "%s", duration_of_ns(ns(ps)).text);
     return cell;
 }
 

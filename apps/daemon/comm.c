@@ -282,7 +282,7 @@ static struct share_text share_of(uint64_t part, uint64_t of)
     return ret;
 }
 
-static void print_collective(FILE *out, struct json_object *one)
+static void print_collective(FILE *out, struct json_object *one, const struct duration_unit *unit)
 {
     struct json_object *wait = member(one, "wait_ns"), *network = member(one, "network_ns");
     struct json_object *time = member(one, "time_ns");
@@ -292,13 +292,13 @@ static void print_collective(FILE *out, struct json_object *one)
         snprintf(size, sizeof size, "more");
     else if (number(one, "bytes_most"))
         snprintf(size, sizeof size, "to %s", amount_of_bytes(number(one, "bytes_most")).text);
-    fprintf(out, "    %-9s %-10s %10s %8s %8s", emu_json_text(one, "kind", "?"), size,
+    fprintf(out, "    %-9s %-10s %9s %9s %9s", emu_json_text(one, "kind", "?"), size,
             amount_count(number(one, "calls")).text,
-            duration_for_column((double)number(time, "mean")).text,
-            duration_for_column((double)number(time, "longest")).text);
+            duration_in(unit, (double)number(time, "mean")).text,
+            duration_in(unit, (double)number(time, "longest")).text);
     if (wait)
-        fprintf(out, " %8s %8s %8s", duration_for_column((double)number(wait, "mean")).text,
-                duration_for_column((double)number(network, "mean")).text,
+        fprintf(out, " %9s %9s %5s", duration_in(unit, (double)number(wait, "mean")).text,
+                duration_in(unit, (double)number(network, "mean")).text,
                 share_of(number(wait, "sum"), number(time, "sum")).text);
     else
         fputs(strcmp(emu_json_text(one, "where", ""), "elsewhere") ? "   not measured"
@@ -320,16 +320,22 @@ static void print_collectives(FILE *out, struct json_object *all)
 {
     size_t count = emu_json_count(all);
     struct json_object **row = count ? malloc(count * sizeof *row) : NULL;
+    struct duration_unit unit;
+    double most_ns = 0;
 
     if (!row)
         return;
     for (size_t i = 0; i < count; i++)
         row[i] = emu_json_at(all, i);
     qsort(row, count, sizeof *row, longer);
-    fprintf(out, "  %-22s %10s %8s %8s %8s %8s %8s\n", "calls of all ranks", "count", "mean",
-            "longest", "wait", "network", "wait/all");
     for (size_t i = 0; i < count && i < LINES_MOST; i++)
-        print_collective(out, row[i]);
+        if (most_ns < (double)number(member(row[i], "time_ns"), "longest"))
+            most_ns = (double)number(member(row[i], "time_ns"), "longest");
+    unit = duration_unit_of(most_ns, 9);
+    fprintf(out, "  calls of all ranks, in %-2s %6s %9s %9s %9s %9s %5s\n", unit.name, "count",
+            "mean", "longest", "skew", "network", "skew%");
+    for (size_t i = 0; i < count && i < LINES_MOST; i++)
+        print_collective(out, row[i], &unit);
     if (count > LINES_MOST)
         fprintf(out, "    and %zu more kind%s and size%s\n", count - LINES_MOST,
                 plural_s(count - LINES_MOST), plural_s(count - LINES_MOST));

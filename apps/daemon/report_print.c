@@ -493,7 +493,10 @@ void report_print(FILE *out, struct json_object *report)
         fprintf(out, "  command      not started\n");
     print_fabric(out, report);
     if (number(report, "standstill_ns"))
-        fprintf(out, "  standstill   nothing moved for %s\n", lasted(report, "standstill_ns").text);
+        fprintf(out, "  standstill   nothing moved for %s%s\n",
+                lasted(report, "standstill_ns").text,
+                strcmp(text(member(report, "clock"), "mode"), "virtual") == 0 ? " of simulated time"
+                                                                              : "");
     if (member(report, "programs"))
         print_programs(out, member(report, "programs"),
                        real(member(report, "clock"), "real_time_factor"));

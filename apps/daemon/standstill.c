@@ -215,8 +215,9 @@ static uint64_t quiet_since_ns(const struct daemon *daemon, uint64_t now_ns)
 /* --- as JSON ---------------------------------------------------------------------------- */
 
 static const char *const kind_names[EMU_PENDING_KINDS] = {
-    [EMU_PENDING_NOTHING] = "", [EMU_PENDING_SEND] = "send", [EMU_PENDING_RECEIVE] = "receive",
-    [EMU_PENDING_PUT] = "put",  [EMU_PENDING_GET] = "get",   [EMU_PENDING_ATOMIC] = "atomic",
+    [EMU_PENDING_NOTHING] = "",    [EMU_PENDING_SEND] = "send", [EMU_PENDING_RECEIVE] = "receive",
+    [EMU_PENDING_PUT] = "put",     [EMU_PENDING_GET] = "get",   [EMU_PENDING_ATOMIC] = "atomic",
+    [EMU_PENDING_PROBE] = "probe",
 };
 
 static const char *const state_names[EMU_PENDING_STATES] = {
@@ -239,7 +240,8 @@ static void op_add(struct json_object *to, const char *field, const struct emu_p
     json_add_number(one, "tag", op->tag);
     if (op->ignore)
         json_add_number(one, "ignore", op->ignore);
-    json_add_number(one, "bytes", op->bytes);
+    if (op->bytes != EMU_PENDING_ANY_BYTES)
+        json_add_number(one, "bytes", op->bytes);
     if (op->since_ns)
         json_add_number(one, "for_ns", standstill_age(now_ns, op->since_ns));
     json_object_object_add(to, field, one);
@@ -401,6 +403,8 @@ static struct json_object *standstill_build(struct daemon *daemon, uint64_t now_
         time_add(daemon, quiet_ns, now_ns, ret);
     else
         json_add_number(ret, "for_ns", 0);
+    if (fabric_is_virtual(daemon->fabric))
+        json_object_object_add(ret, "simulated", json_object_new_boolean(true));
     if (quiet_ns) { /* pause the workers only if a process waits */
         absent_mark(daemon, now_ns);
         fabric_pause(daemon->fabric);

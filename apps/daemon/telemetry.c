@@ -72,7 +72,7 @@ static void wait_of_op(struct telemetry_wait *waits, const struct emu_pending *p
     static const enum telemetry_kind kinds[EMU_PENDING_KINDS] = {
         [EMU_PENDING_SEND] = TELEMETRY_SEND,     [EMU_PENDING_RECEIVE] = TELEMETRY_RECEIVE,
         [EMU_PENDING_PUT] = TELEMETRY_PUT,       [EMU_PENDING_GET] = TELEMETRY_GET,
-        [EMU_PENDING_ATOMIC] = TELEMETRY_ATOMIC,
+        [EMU_PENDING_ATOMIC] = TELEMETRY_ATOMIC, [EMU_PENDING_PROBE] = TELEMETRY_RECEIVE,
     };
 
     if (!op->kind || !is_seen_twice(op->since_ns, pending) ||
@@ -81,7 +81,7 @@ static void wait_of_op(struct telemetry_wait *waits, const struct emu_pending *p
     *waits = (struct telemetry_wait){.kind = kinds[op->kind],
                                      .other = op->node == EMU_PENDING_ANY ? -1 : (int64_t)op->node,
                                      .group = -1,
-                                     .bytes = op->bytes,
+                                     .bytes = op->bytes == EMU_PENDING_ANY_BYTES ? 0 : op->bytes,
                                      .since_ns = op->since_ns};
 }
 

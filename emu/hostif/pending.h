@@ -24,9 +24,10 @@
 
 #include "emu/packet/seg.h"
 
-#define EMU_PENDING_GROUPS 64u /* a process lists at most this many groups */
-#define EMU_PENDING_NAME   40u /* bytes of a group's name with its NUL */
-#define EMU_PENDING_ANY    UINT32_MAX
+#define EMU_PENDING_GROUPS    64u /* a process lists at most this many groups */
+#define EMU_PENDING_NAME      40u /* bytes of a group's name with its NUL */
+#define EMU_PENDING_ANY       UINT32_MAX
+#define EMU_PENDING_ANY_BYTES UINT64_MAX
 
 enum emu_pending_kind {
     EMU_PENDING_NOTHING,
@@ -35,6 +36,7 @@ enum emu_pending_kind {
     EMU_PENDING_PUT,
     EMU_PENDING_GET,
     EMU_PENDING_ATOMIC,
+    EMU_PENDING_PROBE,
     EMU_PENDING_KINDS
 };
 
@@ -50,10 +52,10 @@ struct emu_pending_op {
     uint64_t since_ns; /* when a sample first found this operation pending, by emu_now_ns() */
     uint64_t tag;
     uint64_t ignore; /* of a receive: bits of the tag that are not compared */
-    uint64_t bytes;
-    uint32_t node; /* the peer's node; EMU_PENDING_ANY: any node */
-    uint8_t kind;  /* enum emu_pending_kind */
-    uint8_t state; /* enum emu_pending_state */
+    uint64_t bytes;  /* EMU_PENDING_ANY_BYTES: unknown */
+    uint32_t node;   /* the peer's node; EMU_PENDING_ANY: any node */
+    uint8_t kind;    /* enum emu_pending_kind */
+    uint8_t state;   /* enum emu_pending_state */
     uint8_t spare[2];
 };
 
@@ -89,7 +91,14 @@ struct emu_pending_mismatch {
     char name[EMU_PENDING_NAME];
 };
 
-#define EMU_PENDING_INTERNAL (UINT64_C(1) << 31) /* in tags of messages of Open MPI's collectives */
+/*
+ * Bits of Open MPI's tags over libfabric (its mtl_ofi_types.h): INTERNAL is set in messages of its
+ * collectives, SYNC in messages of synchronous sends (MPI_Ssend and MPI_Issend). SYNC_REPLY instead
+ * of SYNC is set in the reply of the receiver when such a message has matched.
+ */
+#define EMU_PENDING_INTERNAL   (UINT64_C(1) << 31)
+#define EMU_PENDING_SYNC       (UINT64_C(1) << 32)
+#define EMU_PENDING_SYNC_REPLY (UINT64_C(1) << 33)
 
 struct emu_pending {
     uint64_t written_ns;        /* when the block was last written; 0: never */
@@ -103,7 +112,7 @@ struct emu_pending {
     uint32_t unexpected;        /* number of received messages that match no receive; messages with
                                       EMU_PENDING_INTERNAL count only if there are no others */
     struct emu_pending_op send; /* the oldest send, put, get or atomic */
-    struct emu_pending_op receive; /* the oldest receive */
+    struct emu_pending_op receive; /* the oldest receive or probe */
     struct emu_pending_op early;   /* the oldest message that `unexpected` counts */
     struct emu_pending_mismatch mismatch;
     struct emu_pending_group group[EMU_PENDING_GROUPS];

@@ -79,6 +79,8 @@ class BenchTest(FabemuCase):
         self.assertTrue(any(line.startswith("# kernel: Linux") for line in lines), lines)
         self.assertEqual({line.split()[0] for line in lines if line.startswith("hops.")}, HOPS)
         self.assertLessEqual(max(len(line) for line in lines if line.startswith("hops.")), 100)
+        self.assertIn(["row", "median", "unit", "least", "most", "n", "of", "bound"],
+                      [line.split() for line in lines])
 
     def test_list__names_what_only_takes(self):
         done = self.fabemu("bench", "--list")

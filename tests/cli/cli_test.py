@@ -870,9 +870,10 @@ class CliTest(FabemuCase):
         self.assertIn("package: sh did not finish within 1 s", said)
         self.assertFalse(alive(int(re.match(r"\d+", said)[0])))
 
-    def scripts_run(self, *options, build="#!/bin/sh\n"):
+    def scripts_run(self, *options, build="#!/bin/sh\n", built=True):
         """Run scripts/run of a folder in which nothing needs to be installed, and hpcc and the
-        check of its results do nothing. @build: scripts/build. It must leave no temporary file."""
+        check of its results do nothing. @build: scripts/build. @built: build/fabemu exists. It
+        must leave no temporary file."""
         top = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
         for path, text in (("scripts/run", None), ("scripts/words.bash", None),
                            ("scripts/figures/nearest.py", None), ("apps/cmd/run.c", None),
@@ -888,6 +889,8 @@ class CliTest(FabemuCase):
             with open(os.path.join(self.dir, path), "w") as f:
                 f.write(text)
             os.chmod(os.path.join(self.dir, path), 0o755)
+        if not built:
+            os.remove(os.path.join(self.dir, "build/fabemu"))
         for name in ("tmp", "here"):
             os.makedirs(os.path.join(self.dir, name), exist_ok=True)
         path = os.path.join(self.dir, "bin") + os.pathsep + os.environ["PATH"]
@@ -933,7 +936,7 @@ class CliTest(FabemuCase):
                       ["traffic", "--foo"], ["fo"], ["run", "--set", "foo=1", "--", "true"]):
             self.assertNotIn("did you mean", self.fabemu(*words).stderr)
         top = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
-        for script in ("run", "demo", "test", "two-hosts"):
+        for script in ("run", "demo", "test", "two-hosts", "build"):
             done = subprocess.run([os.path.join(top, "scripts", script), "--foo"], timeout=60,
                                   stdin=subprocess.DEVNULL, capture_output=True, text=True)
             self.refused_at_once(done, "--foo")
@@ -964,6 +967,15 @@ class CliTest(FabemuCase):
         self.assertEqual((done.returncode, done.stderr), (5, "built\n"))
         self.assertEqual(os.listdir(os.path.join(self.dir, "here")), [])
 
+    def test_scripts_run__without_a_build__builds_the_command_first_to_check_values(self):
+        build = (f"#!/bin/sh\necho built $* >&2\nmkdir -p build\n"
+                 f"ln -sf '{os.path.abspath(self.command)}' build/fabemu\n")
+        done = self.scripts_run("--topo", "kary:4", build=build, built=False)
+        first, error, hint = done.stderr.splitlines()
+        self.assertEqual((done.returncode, first), (2, "built --target fabemu"))
+        self.assertIn("kary:4", error)
+        self.assertIn("scripts/build", hint)
+
     def test_scripts_run__writes_the_report_to_a_file_of_the_caller(self):
         done = self.scripts_run("--report", "report.json")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -973,7 +985,7 @@ class CliTest(FabemuCase):
     def test_scripts__name_a_wrong_option_in_a_few_lines(self):
         top = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
         for name in ("two-hosts", "deps", "test", "format", "fuzz", "package", "chaos", "slower",
-                     "faulttable", "run", "demo"):
+                     "faulttable", "run", "demo", "build"):
             with self.subTest(script=name):
                 done = subprocess.run([os.path.join(top, "scripts", name), "--bogus"],
                                       stdin=subprocess.DEVNULL, capture_output=True, text=True,
@@ -984,6 +996,8 @@ class CliTest(FabemuCase):
                 self.assertLess(len(lines), 10)
         for name, word, similar in (("test", "tsna", "tsan"), ("test", "--lnog", "--long"),
                                     ("demo", "--headles", "--headless"),
+                                    ("build", "--targt", "--target"),
+                                    ("build", "--buildtpye=debug", "--buildtype"),
                                     ("two-hosts", "--devcie", "--device")):
             done = subprocess.run([os.path.join(top, "scripts", name), word], timeout=60, text=True,
                                   stdin=subprocess.DEVNULL, capture_output=True)

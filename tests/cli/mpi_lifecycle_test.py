@@ -366,7 +366,8 @@ class MpiLifeTest(FabemuCase):
         self.assertRegex(done.stderr, r"\n    broadcast +0 +0 +0\n")
         self.assertIn("\n    calls below: allgather counts as broadcast, gather "
                       "counts as reduce\n"
-                      "  calls of all ranks", done.stderr)
+                      "  calls of all ranks, in us  count      mean   longest      skew   "
+                      "network skew%\n", done.stderr)
         self.assertRegex(done.stderr, r"\n    broadcast to 8 B +9 ")  # 3 in each of 3 ranks
         done = self.fabemu("run", "--topo", "kary:2,2", "--", "true")
         self.assertNotIn("calls below", done.stderr)

@@ -44,6 +44,10 @@ RUNS = {
     "reduce-count": ("reduce-count", (), (), True),
     "allreduce-count": ("allreduce-count", (), (), True),
     "missing-receive": ("missing-receive", (), (), True),
+    "missing-receive-of-ssend": ("missing-receive-of-ssend", (), (), True),
+    "probe-cycle": ("probe-cycle", (), (), True),
+    "skip-fence": ("skip-fence", (), (), True),
+    "simulated": ("missing-send", ("--clock", "virtual"), (), True),
     "missing-send": ("missing-send", (), (), True),
     "wrong-tag": ("wrong-tag", (), (), True),
     "first wrong tag": ("first-wrong-tag", (), (), True),
@@ -263,6 +267,35 @@ class StandstillTest(FabemuCase):
         self.find("missing-receive", self.BARRIER + "ranks 1-3$", "#0 has not entered it",
                   "#0 waits in a send to rank 1, tag 5, 1000000 bytes, for .* s: no matching "
                   "receive is posted$")
+
+    def test_receive_missing__of_a_synchronous_send(self):
+        """Its short message has been sent. Only a receive of the confirmation is pending."""
+        run = self.find("missing-receive-of-ssend",
+                        r"#0 waits in a synchronous send \(MPI_Ssend or MPI_Issend\) to rank 1, "
+                        r"tag 5 of communicator [3-9], for .* s: no matching receive is posted$")
+        self.assertNotIn("waits in a receive", run.err)
+        send, = (one["send"] for one in run.report["standstill_attached"] if "send" in one)
+        self.assertEqual((send["kind"], send["state"], send["node"]), ("send", "unmatched", 1))
+        self.assertNotIn("bytes", send)
+
+    def test_probes(self):
+        """No operation is pending."""
+        self.find("probe-cycle", "ranks 0-3 wait for each other in a cycle$",
+                  *[f"#{n} waits in a probe for a message from rank {(n + 1) % 4}, tag 5, for .* "
+                    "s: no matching message has arrived$" for n in range(4)])
+
+    def test_fence_skipped(self):
+        self.find("skip-fence", r"all-reduce of 4 bytes \(maximum of int32\), number 1 of "
+                  r"MPI_Win_fence of fabemu window \d+ \(group \d+\), ",
+                  "#0 has not entered it: ")
+
+    def test_in_simulated_time(self):
+        run = self.find("simulated",
+                        r"nothing has moved for .* \(all times here are simulated\):$",
+                        "#1 waits in a receive from rank 0, tag 5, ")
+        self.assertRegex(run.err, r"\n  standstill   nothing moved for .* of simulated time\n")
+        self.assertTrue(run.report["standstill"]["simulated"])
+        self.assertNotIn("simulated", self.runs["missing-send"].err)
 
     def test_send_missing(self):
         self.find("missing-send", self.BARRIER + "ranks 0, 2-3$", "#1 has not entered it",

@@ -111,16 +111,17 @@ class Screen:
 
 
 class OnTerminal(FabemuCase):
-    def open(self, *options):
+    def open(self, *options, columns=80, **environment):
         """fabemu top on a terminal: its process and its screen."""
         self.master, slave = pty.openpty()
-        self.resize(24, 80)
-        self.screen = Screen(24, 80)
+        self.resize(24, columns)
+        self.screen = Screen(24, columns)
+        self.bytes = b""
         self.before = termios.tcgetattr(slave)
         self.slave = slave
         self.top = subprocess.Popen(
             [self.command, "top", "--every", "100ms", *options, "u"], stdin=slave, stdout=slave,
-            stderr=subprocess.PIPE, text=True, env=dict(self.env, TERM="vt100"),
+            stderr=subprocess.PIPE, text=True, env={**self.env, "TERM": "vt100", **environment},
             preexec_fn=lambda: (os.setsid(), fcntl.ioctl(0, termios.TIOCSCTTY, 0)))
         self.started.append(self.top)
         self.addCleanup(lambda: (os.close(self.master), os.close(slave)))
@@ -130,7 +131,9 @@ class OnTerminal(FabemuCase):
 
     def read(self, seconds):
         if select.select([self.master], [], [], seconds)[0]:
-            self.screen.feed(os.read(self.master, 65536))
+            data = os.read(self.master, 65536)
+            self.bytes += data
+            self.screen.feed(data)
 
     def shows(self, *words):
         """Wait until all of @words are on the screen; returns it."""
@@ -266,7 +269,7 @@ UP, DOWN = "\x1bOA", "\x1bOB"  # arrows, as a vt100 sends them
 
 def short(number):
     """As in a column of six: six digits are shown as thousands."""
-    return str(number) if number < 10**5 else f"{(number + 500) // 1000}k"
+    return f"{number:,}" if number < 10**5 else f"{(number + 500) // 1000}k"
 
 
 class Sorted(OnTerminal):
@@ -366,7 +369,7 @@ class Sorted(OnTerminal):
         states = self.now.states
         return {
             "traffic": lambda c: both(grew, 0, c),
-            "waiting": lambda c: both(grew, 1, c) + both(is_, 2, c),
+            "stalls": lambda c: both(grew, 1, c) + both(is_, 2, c),
             "errors": lambda c: (states.get(c, [0])[0] * 10**6 + states.get(c, [0, 0])[1] +
                                  both(is_, 3, c)),
             "number": lambda c: 0}
@@ -389,7 +392,7 @@ class Sorted(OnTerminal):
             grew = [[self.grew("links", 2 * c + way, i) for way in (1, 0)] for i in (0, 1)]
             is_ = [sum(self.now.links[2 * c + way][i] for way in (0, 1)) for i in (2, 3)]
             self.assertEqual(row.split()[-7:], [
-                SHAPE["link_states"][state], *map(str, (*grew[0], sum(grew[1]), *is_, outs))])
+                SHAPE["link_states"][state], *map(short, (*grew[0], sum(grew[1]), *is_, outs))])
         self.keys("q")
         self.ended(0)
 
@@ -406,7 +409,7 @@ class Sorted(OnTerminal):
                for s in range(8)}
         switches = {
             "traffic": lambda s: sum(self.grew("links", way, 0) for way in out[s]),
-            "waiting": lambda s: sum(self.grew("links", way, 1) + self.now.links[way][2]
+            "stalls": lambda s: sum(self.grew("links", way, 1) + self.now.links[way][2]
                                      for way in out[s]),
             "combining": lambda s: grew("switches", 0)(s) + self.now.switches[s][3] / 1000,
             "number": lambda s: 0}
@@ -520,6 +523,32 @@ class Sorted(OnTerminal):
         self.keys("q")
         self.ended(0)
 
+    def colours(self, **environment):
+        """The bytes that a terminal with colours gets for one snapshot. Port 1 of switch 1 is
+        saturated, port 2 of switch 1 has traffic, and port 3 of switch 0 is down."""
+        self.open("--page", "links", columns=120, TERM="xterm", **environment)  # with bars
+        links = [[way, 0, 0, 0, 0] for way in range(64)]
+        links[11], links[13] = [11, 10**6, 10**6, 9, 0], [13, 10**6, 0, 0, 0]
+        self.fabric.say(self.fabric.next(), {"ok": True}, SHAPE,
+                        {**self.snapshot(1), "links": links})
+        self.assertTrue(until(lambda: self.read(0.1) or b"o)rder" in self.bytes), self.bytes)
+        self.keys("q")
+        self.ended(0)
+        return self.bytes
+
+    def test_colours__show_what_waits_and_what_is_wrong(self):
+        """A row is yellow if segments wait, and red if the link is down; else only its bar is
+        coloured."""
+        shown = self.colours()
+        self.assertRegex(shown, rb"\x1b\[33mswitch 1:1 - node 5:0")
+        self.assertRegex(shown, rb"\x1b\[31mswitch 0:3 - node 3:0")
+        self.assertRegex(shown, rb"[^m]switch 1:2 - node 6:0[^\n]*\[\x1b\[32m\|")
+
+    def test_colours__are_off_with_no_color(self):
+        shown = self.colours(NO_COLOR="1")
+        self.assertIn(b"switch 1:1 - node 5:0", shown)
+        self.assertNotRegex(shown, rb"\x1b\[[0-9;]*[34][0-9]m")
+
     def test_pause_before_the_first_snapshot__waits_for_it(self):
         self.open()
         stream = self.fabric.next()
@@ -576,7 +605,7 @@ class Sorted(OnTerminal):
         self.keys("oo")
         self.shows("receive 11, 1.00 s")
         self.keys("c")
-        self.shows("500 ms", "1.500 s")
+        self.shows("TOOK/us", "SINCE START/s", "500,000.0", "1.500")
         self.keys("q")
         self.ended(0)
 

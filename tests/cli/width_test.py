@@ -8,6 +8,7 @@ Standard output is a pipe, and standard error a terminal of 80 columns.
 """
 import fcntl
 import os
+import pathlib
 import pty
 import re
 import struct
@@ -19,6 +20,7 @@ from cli_helpers import FabemuCase, build_bugs, main, until
 from machine_test import machine
 
 COLUMNS = 80
+SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "scripts"
 LONG_WORD = 60  # a name or path of this length may make a line longer
 SHORT = ("--measure", "20us", "--warmup", "1us")
 PATTERNS = ("uniform", "transpose", "reversal", "complement", "tornado", "neighbour",
@@ -89,6 +91,18 @@ class WidthTest(FabemuCase):
         for name in re.findall(r"^  (\w+) ", out.split("\n\n")[2], re.M):
             with self.subTest(command=name):
                 self.fits(name, "--help")
+
+    def test_help__of_scripts(self):
+        scripts = [path for path in SCRIPTS.iterdir()
+                   if path.is_file() and os.access(path, os.X_OK)]
+        self.assertGreater(len(scripts), 10)
+        for path in scripts:
+            with self.subTest(script=path.name):
+                done = subprocess.run([path, "--help"], stdin=subprocess.DEVNULL, text=True,
+                                      capture_output=True, timeout=60)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                self.assertGreater(len(done.stdout), 50)
+                self.narrow(done.stdout)
 
     def test_traffic__of_each_pattern(self):
         for pattern in PATTERNS:

@@ -105,6 +105,36 @@ static void missing_receive(void)
     free(bytes);
 }
 
+/* The same, with a short message that a synchronous send confirms, on another communicator. */
+static void missing_receive_of_ssend(void)
+{
+    MPI_Comm other;
+
+    MPI_Comm_dup(MPI_COMM_WORLD, &other);
+    if (rank == 0)
+        MPI_Ssend(&rank, 1, MPI_INT, 1, 5, other);
+    MPI_Comm_free(&other);
+    barrier();
+}
+
+/* Each rank probes for a message from the next one. */
+static void probe_cycle(void)
+{
+    MPI_Probe((rank + 1) % size, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+/* One rank has forgotten a fence. */
+static void skip_fence(void)
+{
+    MPI_Win window;
+    int word;
+
+    MPI_Win_create(&word, sizeof word, sizeof word, MPI_INFO_NULL, MPI_COMM_WORLD, &window);
+    if (rank != 0)
+        MPI_Win_fence(0, window);
+    barrier();
+}
+
 /* Rank 0 has forgotten to send. */
 static void missing_send(void)
 {
@@ -306,6 +336,9 @@ static const struct {
     {"reduce-count", reduce_count},
     {"allreduce-count", allreduce_count},
     {"missing-receive", missing_receive},
+    {"missing-receive-of-ssend", missing_receive_of_ssend},
+    {"probe-cycle", probe_cycle},
+    {"skip-fence", skip_fence},
     {"missing-send", missing_send},
     {"wrong-tag", wrong_tag},
     {"first-wrong-tag", first_wrong_tag},

@@ -372,7 +372,7 @@ class Live(InBrowser):
         for text in (f"exit status {report['exit_status']} after", "64 processes attached",
                      f"{report['segments']['sent']:,} segments sent, "
                      f"forwarded {report['segments']['hops']:,} times by switches",
-                     f"{report['credit_stalls']:,} waits for a credit, "
+                     f"{report['credit_stalls']:,} stalls for lack of a credit, "
                      f"{report['dropped']:,} segment",
                      f"all-reduce: {report['collectives']['allreduce']['in_switch']:,} collectives "
                      "in the network, 0 as messages", "most time was spent in all-reduce (up to",
@@ -957,7 +957,7 @@ class Played(InBrowser):
             "return rows.some(([name, , rate]) => name === 'segments (upwards)' && rate === '400')"
             " && rows")
         self.assertIn(["segments (upwards)", "200", "400"], rows)
-        self.assertIn(["waits for a credit (upwards)", "50", "100"], rows)
+        self.assertIn(["stalls for lack of a credit (upwards)", "50", "100"], rows)
         self.assertIn(["segments queued (downwards)", "2", ""], rows)
 
     def drawn_history(self):
@@ -1775,7 +1775,7 @@ class Recorded(InBrowser):
         op = {"kind": "receive", "state": "unmatched", "node": 0, "bytes": 4, "for_ns": 6 * 10**9}
         stands = {"event": "standstill", "s": 1, "attached": [
             {"node": 1, "rank": 1, "finalizes": True},
-            {"node": 3, "rank": 3, "receive": {**op, "tag": (2 << 32) + 8, "ignore": 3 << 60},
+            {"node": 3, "rank": 3, "receive": {**op, "tag": (2 << 34) + 8, "ignore": 3 << 60},
              "unexpected": 1, "first_unexpected": {
                  "kind": "receive", "state": "unmatched", "node": 2, "tag": 7, "bytes": 4}}],
                   "standstill": {"for_ns": 6 * 10**9, "collectives": [

@@ -244,9 +244,13 @@ static int window_open(struct osc_fabemu_window *w, void **base, size_t bytes, i
                        ompi_communicator_t *comm, int flavor)
 {
     int rc = ompi_comm_dup(comm, &w->comm);
+    char name[MPI_MAX_OBJECT_NAME];
 
     if (rc)
         return rc;
+    /* reports of a standstill have this name, and after window_exchange() only fences use it */
+    snprintf(name, sizeof name, "MPI_Win_fence of fabemu window %d", ompi_comm_get_cid(w->comm));
+    (void)ompi_comm_set_name(w->comm, name);
     if (flavor == MPI_WIN_FLAVOR_ALLOCATE) {
         w->allocated = memory_new(bytes);
         *base = w->allocated;

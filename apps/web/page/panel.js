@@ -105,9 +105,9 @@ function directionRows(model, name, directions) {
 function history(model, what, segments, stalls) {
   return el("div", {},
     chart([{ points: segments, kind: "segments" }, { points: stalls, kind: "stalls" }],
-      "per second", `${what}, and waits for a credit, per second`),
+      "per second", `${what}, and stalls for lack of a credit, per second`),
     el("p", { class: "keyline" }, el("span", { class: "key segments" }, what), " ",
-      el("span", { class: "key stalls" }, "waits for a credit")));
+      el("span", { class: "key stalls" }, "stalls for lack of a credit")));
 }
 
 /* Describe the load of one direction of a link, or the mean of several links. */

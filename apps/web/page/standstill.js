@@ -8,23 +8,25 @@ import { KINDS, bytesText, counted, listText, timeText, withArticle } from "./wo
 
 const OLD_NS = 1e9; /* younger operations are ignored */
 const WORD = 2 ** 32; /* an MPI tag is the lower word of a tag of the fabric */
+const COMMUNICATOR = 2 ** 34; /* Open MPI puts the number of the communicator above 34 bits */
 const CYCLE_MOST = 3; /* in a cycle of more nodes, their operations are not described */
 
 function whyText({ kind, state }) {
   if (state === "unsent") return "it was not sent, because the receiver accepts no more";
   if (state === "moving") return "its data is being transferred";
-  return kind === "receive" ? "no matching message has arrived" : "no matching receive is posted";
+  return kind === "receive" || kind === "probe" ? "no matching message has arrived"
+    : "no matching receive is posted";
 }
 
 /*
- * Return the tag of a message or a receive as text. Open MPI puts the number of the communicator
- * above the 32 bits of the MPI tag, and gives messages of its collectives negative MPI tags. A tag
- * that JavaScript has rounded is left out. @mpi: the process has a rank, so Open MPI made the tag.
+ * Return the tag of a message or a receive as text. Open MPI gives messages of its collectives
+ * negative MPI tags. A tag that JavaScript has rounded is left out. @mpi: the process has a rank,
+ * so Open MPI made the tag.
  */
 function tagText({ tag, ignore }, mpi) {
   if (ignore % WORD || ignore >= WORD * WORD) return ", any tag";
   if (!Number.isSafeInteger(tag)) return "";
-  const communicator = Math.floor(tag / WORD), low = tag % WORD;
+  const communicator = Math.floor(tag / COMMUNICATOR), low = tag % WORD;
   const text = !mpi ? `tag ${tag}` : low >= WORD / 2 ? "in a collective" : `tag ${low}`;
   return `, ${text}${mpi && communicator ? ` of communicator ${communicator}` : ""}`;
 }
@@ -179,7 +181,8 @@ function rootsText(model, doings, waits, roots) {
 /** Return a sentence about why no segment moves. @model: Model.numbered. */
 export function standstillText(status, model) {
   const waits = waitsOf(status), doings = doingsOf(status);
-  const since = `Nothing has moved for ${timeText(status.standstill.for_ns / 1e9)}`;
+  const since = `Nothing has moved for ${timeText(status.standstill.for_ns / 1e9)}` +
+    (status.standstill.simulated ? " of simulated time" : "");
   const cycle = cycleOf(waits), roots = rootsOf(waits);
   const stopped = (status.attached || []).filter((one) => one.stopped).map(({ node }) => node);
   if (stopped.length)
@@ -216,7 +219,8 @@ function linkLine(link, model) {
 
 /* Describe a process that waits in @op. */
 function operationLine(process, op, model) {
-  const receives = op.kind === "receive", takes = receives || op.kind === "get";
+  const receives = op.kind === "receive" || op.kind === "probe";
+  const takes = receives || op.kind === "get";
   const tag = receives || op.kind === "send" ? tagText(op, process.rank !== undefined) : "";
   const bytes = op.bytes === undefined ? ""
     : `, ${receives ? "at most " : ""}${counted(op.bytes, "byte")}`;

@@ -85,10 +85,11 @@ function reportTexts(report) {
       (number(report.processes?.died) ? `, ${number(report.processes.died)} died` : ""),
     `${counted(number(report.segments?.sent), "segment")} sent, forwarded ` +
       `${counted(number(report.segments?.hops), "time")} by switches`,
-    `${counted(number(report.credit_stalls), "wait")} for a credit, ` +
+    `${counted(number(report.credit_stalls), "stall")} for lack of a credit, ` +
       `${counted(drops, "segment")} dropped`,
     number(report.standstill_ns)
-      ? `nothing moved for ${timeText(number(report.standstill_ns) / 1e9)}` : null,
+      ? `nothing moved for ${timeText(number(report.standstill_ns) / 1e9)}` +
+        (report.clock?.mode === "virtual" ? " of simulated time" : "") : null,
     ...collectiveTexts(report), longestText(report),
     number(messages?.messages) ? `${counted(messages.messages, "message")} with ` +
       `${bytesText(number(messages.bytes))} in total, between ` +
@@ -103,7 +104,7 @@ function totalTexts({ totals, at, virtual, synthetic }) {
     `${counted(number(totals.sent), "segment")} sent, ` +
       `${number(totals.delivered).toLocaleString("en")} delivered, ` +
       `forwarded ${counted(number(totals.hops), "time")} by switches`,
-    `${counted(number(totals.credit_stalls), "wait")} for a credit, ` +
+    `${counted(number(totals.credit_stalls), "stall")} for lack of a credit, ` +
       `${counted(number(totals.dropped), "segment")} dropped`,
     number(totals.contributions)
       ? `${counted(totals.contributions, "contribution")} combined` : null,

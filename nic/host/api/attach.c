@@ -316,6 +316,7 @@ static int attach_new(struct fabemu **ret, const char *path)
                         strerror(-err), nic_remedy(err));
     }
     fab->control = control;
+    fab->rank = job.rank;
     fab->tclass_given = tclass < EMU_TCLASSES;
     if (fab->tclass_given)
         tclass_set(fab, tclass);

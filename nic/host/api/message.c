@@ -552,6 +552,12 @@ int fabemu_probe_from(struct fabemu_queue *queue, struct fabemu_source from, uin
             emu_list_del(&msg->link);
             *claim = msg;
         }
+        fab->probe = (struct nic_probe){.made = false};
+    } else {
+        fab->probe.made = true;
+        fab->probe.node = from.node;
+        fab->probe.tag = tag;
+        fab->probe.ignore = ignore;
     }
     nic_unlock(fab);
     return msg ? 0 : -ENOMSG;

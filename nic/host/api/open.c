@@ -118,6 +118,7 @@ static void nic_init(struct fabemu *fab)
         emu_list_init(&fab->msg_free[pool]);
     fab->pending.written_ns = fab->pending.quiet_ns = nic_now_ns(fab);
     fab->pending.mismatch.node = EMU_PENDING_ANY;
+    fab->rank = -1;
     atomic_store_explicit(&fab->seen_tail, fab->hostif.down_head, memory_order_relaxed);
 }
 

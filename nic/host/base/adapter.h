@@ -76,6 +76,14 @@ struct nic_offer {
     uint64_t seen_ns; /* when the message was first sampled; 0: never */
 };
 
+/* The last probe that found no message. */
+struct nic_probe {
+    bool made;     /* since progress/pending.c last sampled it */
+    uint32_t node; /* or FABEMU_ANY_NODE */
+    uint64_t tag, ignore;
+    uint64_t seen_ns; /* when it was first sampled; 0: never */
+};
+
 /* Counts of dropped input; tests read them. */
 struct nic_counts {
     uint64_t malformed; /* a field was out of range, or a segment of this kind was not expected */
@@ -281,7 +289,9 @@ struct fabemu {
     uint64_t pending_moved;   /* measure of progress at the last sample (progress/pending.c) */
     uint32_t pending_polls;   /* value of polls at the last sample */
     bool (*finalizing)(void); /* fabemu_finalizing(); may be NULL */
-    struct nic_offer offer;   /* written by api/message.c */
+    int rank; /* of this process in its MPI job; -1: none; set before it is attached */
+    struct nic_offer offer; /* written by api/message.c */
+    struct nic_probe probe; /* written by api/message.c */
 };
 
 /**

@@ -41,11 +41,27 @@ static uint64_t op_since_ns(struct scan *scan, struct nic_op *op)
     return scan->now_ns - (uint64_t)(uint32_t)(now_ms - op->seen_ms) * 1000000u;
 }
 
+/* Return whether @op of an MPI process is the receive of the reply to a synchronous send. */
+static bool awaits_sync_reply(const struct fabemu *fab, struct nic_op *op)
+{
+    return fab->rank >= 0 && op->kind == NIC_OP_RECV &&
+           nic_recv_of(op)->tag & EMU_PENDING_SYNC_REPLY;
+}
+
+/*
+ * Note @op in @oldest if it is the oldest so far. The receive of the reply to a synchronous send
+ * counts as that send: its message may have been sent, so that only this receive is pending.
+ */
 static void op_scan(struct scan *scan, struct emu_pending_op *oldest, struct nic_op *op,
                     enum emu_pending_kind kind, enum emu_pending_state state)
 {
     uint64_t since_ns = op_since_ns(scan, op);
+    bool sync = awaits_sync_reply(scan->fab, op);
 
+    if (sync) {
+        oldest = &scan->pending->send;
+        kind = EMU_PENDING_SEND;
+    }
     if (!kind || (oldest->kind && oldest->since_ns <= since_ns))
         return;
     *oldest = (struct emu_pending_op){.since_ns = since_ns,
@@ -53,7 +69,10 @@ static void op_scan(struct scan *scan, struct emu_pending_op *oldest, struct nic
                                       .node = op->node,
                                       .kind = (uint8_t)kind,
                                       .state = (uint8_t)state};
-    if (kind == EMU_PENDING_SEND) {
+    if (sync) {
+        oldest->tag = nic_recv_of(op)->tag ^ (EMU_PENDING_SYNC_REPLY | EMU_PENDING_SYNC);
+        oldest->bytes = EMU_PENDING_ANY_BYTES;
+    } else if (kind == EMU_PENDING_SEND) {
         oldest->tag = nic_send_of(op)->tag;
     } else if (kind == EMU_PENDING_RECEIVE) {
         oldest->tag = nic_recv_of(op)->tag;
@@ -189,6 +208,36 @@ static void offer_scan(struct scan *scan)
                                           .state = EMU_PENDING_UNSENT};
 }
 
+/*
+ * Sample the last probe that found no message. There is no operation for it, but a call such as
+ * MPI_Probe probes until the message arrives. A program may also probe seldom, between other work,
+ * so the first sample of the probe counts as its beginning until something has moved.
+ */
+static void probe_scan(struct scan *scan)
+{
+    struct nic_probe *probe = &scan->fab->probe;
+    struct emu_pending_op *oldest = &scan->pending->receive;
+    bool made = probe->made;
+
+    probe->made = false;
+    if (scan->moved != scan->fab->pending_moved)
+        probe->seen_ns = 0;
+    if (!made)
+        return;
+    if (!probe->seen_ns) {
+        probe->seen_ns = scan->now_ns;
+        scan->fresh = true;
+    }
+    if (!oldest->kind || oldest->since_ns > probe->seen_ns)
+        *oldest = (struct emu_pending_op){.since_ns = probe->seen_ns,
+                                          .tag = probe->tag,
+                                          .ignore = probe->ignore,
+                                          .bytes = EMU_PENDING_ANY_BYTES,
+                                          .node = probe->node,
+                                          .kind = EMU_PENDING_PROBE,
+                                          .state = EMU_PENDING_UNMATCHED};
+}
+
 /* --- groups ------------------------------------------------------------------------- */
 
 static uint64_t group_in_flight(const struct fabemu_group *g)
@@ -268,6 +317,7 @@ void nic_pending_publish(struct fabemu *fab, uint64_t now_ns)
     queues_scan(&scan);
     groups_scan(&scan, true);
     groups_scan(&scan, false);
+    probe_scan(&scan); /* last, because it needs the sum of what has moved */
     if (scan.fresh || scan.moved != fab->pending_moved)
         pending->quiet_ns = now_ns;
     pending->waits = polls != fab->pending_polls;

@@ -67,6 +67,34 @@ static void duration_of_ns__has_three_digits_and_a_unit(void)
     }
 }
 
+/* All times of a table have the finest unit in which the longest of them fits. */
+static void duration_unit_of__fits_the_longest_time(void)
+{
+    static const struct {
+        double most_ns, ns;
+        const char *unit, *text;
+        int width;
+    } cases[] = {
+        {0, 0, "us", "0.0", 9},
+        {13.6e6, 3070, "us", "3.1", 9},
+        {999999.9e3, 999999.9e3, "us", "999,999.9", 9},
+        {1e9, 3070, "us", "3", 9},
+        {9999999e3, 9999999e3, "us", "9,999,999", 9},
+        {10e9, 3.07e6, "ms", "3.07", 9},
+        {10e9, 10e9, "ms", "10,000.00", 9},
+        {10e9, 10e9, "ms", "10,000.0", 8},
+        {1e13, 1e13, "s", "10,000.0", 9},
+        {1e18, 1e18, "s", "1,000,000,000", 9}, /* does not fit in any unit */
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct duration_unit unit = duration_unit_of(cases[i].most_ns, cases[i].width);
+
+        CU_ASSERT_STRING_EQUAL(unit.name, cases[i].unit);
+        CU_ASSERT_STRING_EQUAL(duration_in(&unit, cases[i].ns).text, cases[i].text);
+    }
+}
+
 /* A printed duration differs from the exact one by at most half of its last digit. */
 static void duration_of_ns__is_right_to_its_last_digit(void)
 {
@@ -506,6 +534,7 @@ int main(void)
     static const struct test_case cases[] = {
         CASE(duration_of_ns__has_three_digits_and_a_unit),
         CASE(duration_of_ns__is_right_to_its_last_digit),
+        CASE(duration_unit_of__fits_the_longest_time),
         CASE(waits_sample__equals_the_kernel_s_count),
         CASE(waits_sample__reports_the_wait_before_the_last_sample),
         CASE(waits_sample__failure_loses_nothing),

@@ -126,6 +126,66 @@ static void send__waits_for_its_receive(void)
     peers_close(&w);
 }
 
+/*
+ * Of an MPI process, the receive of the reply to a synchronous send counts as that send, even if an
+ * older receive is pending.
+ */
+static void synchronous_send__is_shown_until_its_reply(void)
+{
+    struct peers w;
+    struct emu_pending pending;
+    struct fabemu_req older, reply;
+
+    peers_open(&w, NODES, false);
+    peers_recv(&w, 0, 1, 4, 0, memory, 8, &older);
+    scan(&w, 0, at(30));
+    peers_recv(&w, 0, 1, EMU_PENDING_SYNC_REPLY + 9, 0, memory, 0, &reply);
+    pending = scan(&w, 0, at(31));
+    CU_ASSERT_EQUAL(pending.send.kind, EMU_PENDING_NOTHING); /* it is not an MPI process */
+    w.fab[0]->rank = 0;
+    pending = scan(&w, 0, at(32));
+    CU_ASSERT_EQUAL(pending.send.kind, EMU_PENDING_SEND);
+    CU_ASSERT_EQUAL(pending.send.state, EMU_PENDING_UNMATCHED);
+    CU_ASSERT_EQUAL(pending.send.since_ns, at(31));
+    CU_ASSERT_EQUAL(pending.send.node, 1);
+    CU_ASSERT_EQUAL(pending.send.tag, EMU_PENDING_SYNC + 9);
+    CU_ASSERT_EQUAL(pending.send.bytes, EMU_PENDING_ANY_BYTES);
+    CU_ASSERT_EQUAL(pending.receive.tag, 4);
+    peers_inject(&w, 1, 0, EMU_PENDING_SYNC_REPLY + 9, memory, 0);
+    CU_ASSERT_TRUE(fake_finish(w.fake, &reply, 1));
+    CU_ASSERT_EQUAL(scan(&w, 0, at(33)).send.kind, EMU_PENDING_NOTHING);
+    peers_close(&w);
+}
+
+/* A probe that finds nothing is shown with the age of the first such probe, until one finds. */
+static void probe__is_shown_until_it_finds(void)
+{
+    struct peers w;
+    struct emu_pending pending;
+    struct fabemu_req req = {.incarnation = 0};
+
+    peers_open(&w, NODES, false);
+    CU_ASSERT_EQUAL(fabemu_probe(w.queue[0], 1, 8, 0, NULL, &req), -ENOMSG);
+    pending = scan(&w, 0, at(30));
+    CU_ASSERT_EQUAL(pending.receive.kind, EMU_PENDING_PROBE);
+    CU_ASSERT_EQUAL(pending.receive.since_ns, at(30));
+    CU_ASSERT_EQUAL(pending.quiet_ns, at(30)); /* something has begun */
+    CU_ASSERT_EQUAL(scan(&w, 0, at(31)).receive.kind, EMU_PENDING_NOTHING); /* no probe since */
+    CU_ASSERT_EQUAL(fabemu_probe(w.queue[0], 1, 9, 1, NULL, &req), -ENOMSG);
+    pending = scan(&w, 0, at(32));
+    CU_ASSERT_EQUAL(pending.receive.since_ns, at(30));
+    CU_ASSERT_EQUAL(pending.receive.node, 1);
+    CU_ASSERT_EQUAL(pending.receive.tag, 9);
+    CU_ASSERT_EQUAL(pending.receive.ignore, 1);
+    CU_ASSERT_EQUAL(pending.quiet_ns, at(30)); /* a program may probe in vain for ever */
+    peers_inject(&w, 1, 0, 8, memory, 8);
+    fake_quiet(w.fake);
+    CU_ASSERT_EQUAL(fabemu_probe(w.queue[0], 1, 7, 0, NULL, &req), -ENOMSG);
+    CU_ASSERT_EQUAL(fabemu_probe(w.queue[0], 1, 8, 0, NULL, &req), 0);
+    CU_ASSERT_EQUAL(scan(&w, 0, at(33)).receive.kind, EMU_PENDING_NOTHING);
+    peers_close(&w);
+}
+
 /* A message of Open MPI's collectives, which arrived first, does not hide one of the program. */
 static void unexpected__of_open_mpi_count_only_alone(void)
 {
@@ -312,6 +372,8 @@ static const struct test_case cases[] = {
     CASE(receive__is_shown_until_it_matches),
     CASE(receive__age_restarts_in_a_reused_request),
     CASE(send__waits_for_its_receive),
+    CASE(synchronous_send__is_shown_until_its_reply),
+    CASE(probe__is_shown_until_it_finds),
     CASE(unexpected__of_open_mpi_count_only_alone),
     CASE(barrier__is_shown_by_its_number),
     CASE(broadcast__of_two_roots_is_a_mismatch),

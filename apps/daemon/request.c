@@ -532,6 +532,9 @@ static bool due_settle(struct daemon *daemon)
     if (daemon->due.standstill)
         daemon_standstill_tick(daemon);
     daemon->due.standstill = false;
+    if (daemon->due.links)
+        coordinator_links_mend(daemon->coordinator);
+    daemon->due.links = false;
     return false;
 }
 

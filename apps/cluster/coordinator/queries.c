@@ -106,17 +106,17 @@ static void query_begin(struct coordinator *coord, enum coordinator_query_kind o
 
 void coordinator_query_audit(struct coordinator *coord, bool routes, struct fabric_audit *sum)
 {
-    uint64_t call_ms = coord->config.call_ms, start_ms = coord->config.start_ms;
+    uint64_t query_ms = coord->config.query_ms, start_ms = coord->config.start_ms;
 
     audits_begin(&coord->audits, coord, sum);
     query_begin(coord, COORDINATOR_AUDIT, "audit", of_routes(routes),
-                start_ms > call_ms ? start_ms : call_ms);
+                start_ms > query_ms ? start_ms : query_ms);
 }
 
 void coordinator_query_answer(struct coordinator *coord)
 {
     query_begin(coord, COORDINATOR_ANSWER, "answer", json_object_new_object(),
-                coord->config.call_ms);
+                coord->config.query_ms);
 }
 
 int coordinator_query_wait_ms(struct coordinator *coord, enum coordinator_query_kind of)

@@ -166,6 +166,13 @@ static void on_mended(void *ctx, uint32_t a, uint32_t b)
     stage.rejoined++;
 }
 
+/* Bring up the links at once, without waiting for a query. */
+static void on_links_due(void *ctx)
+{
+    (void)ctx;
+    coordinator_links_mend(stage.hosts);
+}
+
 /* The coordinator has not connected to the other host yet. */
 static void stage_set(const char *on, void (*does)(struct conn *conn, struct json_object *call))
 {
@@ -184,12 +191,14 @@ static void stage_set(const char *on, void (*does)(struct conn *conn, struct jso
                                                .control = stage.control,
                                                .name = names,
                                                .call_ms = PATIENCE_MS,
+                                               .query_ms = PATIENCE_MS,
                                                .start_ms = PATIENCE_MS,
                                                .signal_fd = stage.stop_fd,
                                                .owner_fd = -1,
                                                .ops = {.connected = on_connected,
                                                        .lost = on_lost,
                                                        .link_lost = on_link_lost,
+                                                       .links_due = on_links_due,
                                                        .cut_off = on_cut_off,
                                                        .mended = on_mended}};
     player_plays(&stage.player[0]);
@@ -1428,6 +1437,28 @@ static void audit__unanswered_ends(void)
     stage_close();
 }
 
+/*
+ * A query, which blocks nobody, may take longer than a call. A host that replies to a query but not
+ * to the next call is lost after the limit of a call.
+ */
+static void call__has_a_shorter_limit_than_a_query(void)
+{
+    const struct fabric_mirror *mirror;
+    struct fabric_totals sum = {.sent = 0};
+    char error[256] = "";
+
+    stage_set("totals", sends_nothing);
+    stage.config.call_ms = 100;
+    CU_ASSERT_EQUAL_FATAL(coordinator_open(&stage.hosts, &stage.config, error, sizeof error), 0);
+    mirror = coordinator_mirror(stage.hosts);
+    coordinator_query_answer(stage.hosts);
+    CU_ASSERT_TRUE(coordinator_query_wait_ms(stage.hosts, COORDINATOR_ANSWER) > PATIENCE_MS / 2);
+    mirror->totals(mirror->ctx, &sum);
+    CU_ASSERT_TRUE(coordinator_is_lost(stage.hosts, 1));
+    CU_ASSERT_STRING_EQUAL(stage.why, "it does not answer");
+    stage_close();
+}
+
 /* --- agents --------------------------------------------------------------------------------- */
 
 static bool has_failed(const void *ctx, char *text, size_t bytes)
@@ -1490,6 +1521,7 @@ int main(void)
         CASE(end__gives_the_reason_unless_orderly),
         CASE(end__of_a_failed_start_gives_the_reason),
         CASE(audit__unanswered_ends),
+        CASE(call__has_a_shorter_limit_than_a_query),
         CASE(connect__ends_when_an_agent_has_failed),
         {NULL, NULL},
     };

@@ -13,6 +13,7 @@
 #include "apps/audit/audit.h"
 #include "apps/cluster/coordinator/internal.h"
 #include "emu/util/bits.h"
+#include "emu/util/count.h"
 #include "emu/util/now.h"
 
 /* --- audits added up ---------------------------------------------------------------------- */
@@ -39,6 +40,15 @@ static uint32_t found_by(struct json_object *audit, size_t lines)
     return found < UINT32_MAX / HOSTS_MAX ? (uint32_t)found : UINT32_MAX / HOSTS_MAX;
 }
 
+/* Add number @name of a host's audit to @sum, which stays at its largest value if it gets there. */
+static void audit_add(uint32_t *sum, struct json_object *audit, const char *name)
+{
+    uint64_t all = *sum;
+
+    emu_sum(&all, (uint64_t)emu_json_number(audit, name, 0));
+    *sum = all < UINT32_MAX ? (uint32_t)all : UINT32_MAX;
+}
+
 static void audit_take(void *ctx, uint32_t host, struct json_object *reply)
 {
     struct coordinator_audits *audits = ctx;
@@ -54,10 +64,10 @@ static void audit_take(void *ctx, uint32_t host, struct json_object *reply)
         line_set(audits, audits->lines++, audits->coord->config.name[host], line ? line : "");
     }
     sum->found += found_by(audit, count);
-    sum->switches += (uint32_t)emu_json_number(audit, "switches", 0);
-    sum->cables += (uint32_t)emu_json_number(audit, "cables", 0);
-    sum->crossing += (uint32_t)emu_json_number(audit, "between_hosts", 0);
-    sum->buffers += (uint64_t)emu_json_number(audit, "buffers", 0);
+    audit_add(&sum->switches, audit, "switches");
+    audit_add(&sum->cables, audit, "cables");
+    audit_add(&sum->crossing, audit, "between_hosts");
+    emu_sum(&sum->buffers, (uint64_t)emu_json_number(audit, "buffers", 0));
     sum->paused_ns = paused_ns > sum->paused_ns ? paused_ns : sum->paused_ns;
 }
 

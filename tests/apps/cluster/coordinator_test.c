@@ -573,6 +573,26 @@ static void audit__of_a_host_adds_to_those_of_others(void)
     sum = (struct fabric_audit){.found = 1, .line = {"own"}};
     CU_ASSERT_EQUAL(mirror->audit(mirror->ctx, false, &sum), 0);
     CU_ASSERT_EQUAL(sum.found, 2);
+    answer_text = "{\"audit\":{\"switches\":4294967295,\"cables\":-1,\"buffers\":-1}}";
+    sum = (struct fabric_audit){.switches = 2, .cables = 2, .buffers = 2};
+    CU_ASSERT_EQUAL(mirror->audit(mirror->ctx, false, &sum), 0);
+    CU_ASSERT_EQUAL(sum.switches, UINT32_MAX);
+    CU_ASSERT_EQUAL(sum.cables, UINT32_MAX);
+    CU_ASSERT_EQUAL(sum.buffers, UINT64_MAX);
+    stage_close();
+    CU_ASSERT_EQUAL(stage.lost, 0);
+}
+
+/* A forged number of rerouted segments does not hide those of other hosts. */
+static void rerouted__forged_number_does_not_wrap(void)
+{
+    const struct fabric_mirror *mirror = stage_open("reroute_in_flight", reports);
+    struct fabric_rerouted sum = {.segments = 1, .partitioned = 1};
+
+    answer_text = "{\"segments\":4294967295,\"partitioned\":-1}";
+    mirror->reroute_in_flight(mirror->ctx, false, false, &sum);
+    CU_ASSERT_EQUAL(sum.segments, UINT64_C(1) << 32);
+    CU_ASSERT_EQUAL(sum.partitioned, UINT64_MAX);
     stage_close();
     CU_ASSERT_EQUAL(stage.lost, 0);
 }
@@ -1497,6 +1517,7 @@ int main(void)
         CASE(report__of_links_is_limited),
         CASE(totals__ignore_an_impossible_factor),
         CASE(audit__of_a_host_adds_to_those_of_others),
+        CASE(rerouted__forged_number_does_not_wrap),
         CASE(arrivals__at_unknown_ports_are_skipped),
         CASE(stalls__elsewhere_are_skipped),
         CASE(hit__of_an_unknown_device_is_skipped),

@@ -9,8 +9,9 @@
  * A session that has ended begins again, as the next *incarnation* of the session. A link between
  * two hosts comes up again when both have allowed it within one incarnation. Therefore the
  * coordinator calls both hosts repeatedly while the link is down, and each replies whether its end
- * carries segments. Before that, the daemon waits until all hosts have replied to a query. A reply may be about an incarnation that has ended in the meantime. Then the
- * other host replies that its end does not carry segments.
+ * carries segments. A reply may be about an incarnation that has ended in the meantime. Then the
+ * other host replies that its end does not carry segments. The daemon waits for a query before each
+ * of these attempts (links_due()).
  */
 #include <errno.h>
 #include <string.h>

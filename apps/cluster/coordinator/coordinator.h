@@ -93,7 +93,8 @@ struct coordinator_config {
      * daemon, but a query does not, so that it may have a longer limit.
      */
     uint64_t call_ms, query_ms;
-    uint64_t start_ms; /* time limit of the start and of coordinator_call_long() */
+    uint64_t start_ms; /* time limit of the start, and least limit of coordinator_query_audit() */
+    uint64_t last_ms;  /* time limit of coordinator_call_last() */
     /*
      * when one of these becomes readable, the fabric must end. Therefore long waits are then
      * canceled. -1: none; borrowed

@@ -97,7 +97,7 @@ int coordinator_view_audit(void *ctx, bool routes, struct fabric_audit *sum)
     struct coordinator_audits audits;
 
     audits_begin(&audits, ctx, sum);
-    return coordinator_call_long(ctx, "audit", of_routes(routes), audit_take, &audits);
+    return coordinator_call_last(ctx, "audit", of_routes(routes), audit_take, &audits);
 }
 
 /* --- queries ------------------------------------------------------------------------------ */

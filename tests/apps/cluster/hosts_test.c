@@ -332,6 +332,7 @@ static void fixture_make_as(const char *profile, const char *set, bool returns)
                                     .name = names,
                                     .call_ms = PATIENCE_MS,
                                     .query_ms = PATIENCE_MS,
+                                    .last_ms = PATIENCE_MS,
                                     .start_ms = PATIENCE_MS,
                                     .links_again = fixture.returns ? next_channel : NULL,
                                     .links_rejoin = fixture.returns ? rejoins : NULL};

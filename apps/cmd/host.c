@@ -179,8 +179,10 @@ static int serve_all(struct fabric_process *process, struct daemon_config *serve
     if (plan) {
         hosts.count = plan->cluster.hosts;
         hosts.name = plan->name;
-        hosts.call_ms = plan->cluster.silent_ns / 1000000u * 4 + 1000;
+        hosts.call_ms = plan->cluster.silent_ns / 1000000u + 1000;
+        hosts.query_ms = plan->cluster.silent_ns / 1000000u * 4 + 1000;
         hosts.start_ms = process->config.bounds.start_ms;
+        hosts.last_ms = emu_bounds_filled(process->config.bounds).stop_ms / 2;
         hosts.links_up = links_up;
         hosts.links_why = links_why;
         hosts.links_warn = links_warn;

@@ -136,6 +136,7 @@ struct daemon {
     /* Work that waits for a query, because it calls other hosts: daemon_await() */
     struct {
         bool faults, standstill; /* a step of faults.c or standstill.c is due */
+        bool links;              /* coordinator_links_mend() is due */
         bool back;               /* restarted hosts (remote.back) wait for the query */
         bool admit;              /* the query is complete, so these hosts may be admitted */
         uint64_t query_number;   /* number of the query that the work waits for; 0: none */

@@ -25,6 +25,7 @@
 #include "apps/daemon/report.h"
 #include "apps/base/message.h"
 #include "emu/util/clock.h"
+#include "emu/util/count.h"
 #include "emu/fault/fault.h"
 #include "nic/host/base/wire.h"
 
@@ -678,16 +679,18 @@ static struct json_object *links_of(const struct daemon *daemon)
 void daemon_faults_report(struct daemon *daemon, struct json_object *report)
 {
     struct daemon_faults *f = daemon->faults;
+    uint64_t missed;
 
     if (!f)
         return;
     hits_collect(daemon, true);
+    missed = fabric_hits_missed(daemon->fabric);
+    if (daemon->coordinator)
+        emu_sum(&missed, coordinator_hits_missed(daemon->coordinator));
     add_states(daemon, report);
     json_object_object_add(report, "hits", json_object_get(f->hits));
     json_add_number(report, "hits_logged", f->hits_seen);
-    json_add_number(report, "hits_not_logged",
-                    fabric_hits_missed(daemon->fabric) +
-                        (daemon->coordinator ? coordinator_hits_missed(daemon->coordinator) : 0));
+    json_add_number(report, "hits_not_logged", missed);
     if (f->manager)
         json_object_object_add(report, "links", links_of(daemon));
     daemon_drops_report(daemon, &f->drops, report);

@@ -151,6 +151,14 @@ static void on_mended(void *ctx, uint32_t a, uint32_t b)
     daemon->remote.mended_changed = true;
 }
 
+static void on_links_due(void *ctx)
+{
+    struct daemon *daemon = ctx;
+
+    daemon->due.links = true;
+    daemon_await(daemon);
+}
+
 static void notify_refused(struct daemon *daemon, const char *what, uint32_t host, const char *why)
 {
     struct json_object *event = json_add_number(conn_event(what), "host", host);
@@ -200,6 +208,7 @@ int daemon_remote_open(struct daemon *daemon, char *error, size_t error_bytes)
                                           .link_lost = on_link_lost,
                                           .cut_off = on_cut_off,
                                           .back = on_back,
+                                          .links_due = on_links_due,
                                           .mended = on_mended,
                                           .refused = on_refused,
                                           .duplicate = on_duplicate,

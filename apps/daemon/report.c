@@ -14,6 +14,7 @@
 #include "apps/fabric/sample.h"
 #include "apps/control/conn.h"
 #include "apps/telemetry/view.h"
+#include "emu/util/count.h"
 #include "nic/fabemu.h"
 #include "nic/provider.h"
 
@@ -81,7 +82,7 @@ static struct json_object *collectives(const struct fabric_totals *totals,
         uint64_t combined = totals->in_network[coll];
         uint64_t elsewhere = 0;
         for (int i = 0; i < FABEMU_WHYS; i++) {
-            elsewhere += totals->elsewhere[coll][i];
+            emu_sum(&elsewhere, totals->elsewhere[coll][i]);
             if (totals->elsewhere[coll][i])
                 json_add_number(why, why_names[i], totals->elsewhere[coll][i]);
         }

@@ -492,31 +492,36 @@ static void query_begin(struct daemon *daemon, enum coordinator_query_kind of)
 }
 
 /*
+ * Return the number of the next query, and begin it unless an earlier one is in progress. That one
+ * may have been answered already, so query_ends() begins the next one when it is complete.
+ */
+static uint64_t query_join(struct daemon *daemon, enum coordinator_query_kind of)
+{
+    struct daemon_query *query = &daemon->query[of];
+    uint64_t number = query->number + 1;
+
+    if (!query->waits)
+        query_begin(daemon, of);
+    return number;
+}
+
+/*
  * Let the request wait for a query. Requests that call other hosts wait, too, so that a host that
  * does not reply delays only these requests, and not the daemon.
  */
 static void request_waits(struct daemon *daemon, struct client *client, const struct request *row,
                           struct json_object *request)
 {
-    enum coordinator_query_kind of = row->after;
-    struct daemon_query *query = &daemon->query[of];
-
-    client->query = query;
+    client->query = &daemon->query[row->after];
     client->request = row;
     client->asked = json_object_get(request);
-    client->query_number = query->number + 1;
-    if (!query->waits)
-        query_begin(daemon, of);
+    client->query_number = query_join(daemon, row->after);
 }
 
 void daemon_await(struct daemon *daemon)
 {
-    const struct daemon_query *query = &daemon->query[COORDINATOR_ANSWER];
-
     if (!daemon->due.query_number)
-        daemon->due.query_number = query->number + 1;
-    if (!query->waits)
-        query_begin(daemon, COORDINATOR_ANSWER);
+        daemon->due.query_number = query_join(daemon, COORDINATOR_ANSWER);
 }
 
 /* Do the work that has waited for a query. Returns whether work waits for the next one. */
@@ -532,6 +537,9 @@ static bool due_settle(struct daemon *daemon)
     if (daemon->due.standstill)
         daemon_standstill_tick(daemon);
     daemon->due.standstill = false;
+    if (daemon->due.links)
+        coordinator_links_mend(daemon->coordinator);
+    daemon->due.links = false;
     return false;
 }
 

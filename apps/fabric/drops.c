@@ -76,10 +76,12 @@ static void drop_add(struct fabric *fabric, const struct fabric_drop *drop)
 {
     struct fabric_drops *drops = &fabric->drops;
     uint32_t *recent = &drops->recent[(drop->from * 31u + drop->to) % FABRIC_DROPS_RECENT];
+    uint64_t more;
 
     if (*recent >= drops->taken && *recent < drops->count &&
         is_same_pair(&drops->at[*recent], drop)) {
-        drops->at[*recent].more += drop->more + 1;
+        more = drops->at[*recent].more + UINT64_C(1) + drop->more; /* may be forged */
+        drops->at[*recent].more = more < UINT32_MAX ? (uint32_t)more : UINT32_MAX;
         drops->at[*recent].found_ns = emu_now_ns();
         return;
     }

@@ -162,7 +162,7 @@ struct fabric_past {
 
 /* Result of rerouting in flight on all other hosts (links.h). */
 struct fabric_rerouted {
-    uint32_t segments;    /* segments that were moved or dropped */
+    uint64_t segments;    /* segments that were moved or dropped */
     uint64_t partitioned; /* segments that were dropped (fabric_dropped_unreachable()) */
 };
 

@@ -184,7 +184,7 @@ uint32_t fabric_reroute_in_flight_all(struct fabric *fabric, uint64_t now_ps)
     return rerouted;
 }
 
-uint32_t fabric_reroute_in_flight_remote(struct fabric *fabric)
+uint64_t fabric_reroute_in_flight_remote(struct fabric *fabric)
 {
     struct fabric_rerouted rerouted = {.segments = 0};
 

@@ -332,7 +332,7 @@ uint32_t fabric_reroute_in_flight(struct fabric *fabric, uint32_t cable, uint64_
  * Both return how many segments were moved. Thread: manager, workers run.
  */
 uint32_t fabric_reroute_in_flight_all(struct fabric *fabric, uint64_t now_ps);
-uint32_t fabric_reroute_in_flight_remote(struct fabric *fabric);
+uint64_t fabric_reroute_in_flight_remote(struct fabric *fabric);
 
 /**
  * fabric_reaches - return whether the tables in force have a route from node @from to node @to that

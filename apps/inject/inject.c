@@ -10,6 +10,7 @@
 
 #include "apps/inject/internal.h"
 #include "apps/base/message.h"
+#include "emu/util/count.h"
 
 /* --- applied and reverted ----------------------------------------------------------- */
 
@@ -231,8 +232,11 @@ static bool is_over(const struct injection *f)
 static uint64_t hits_of(const struct injector *in, const struct injection *f)
 {
     const struct inject_remote *remote = in->config.remote;
+    uint64_t hits = inject_hits(in, f);
 
-    return inject_hits(in, f) + (remote ? remote->hits(remote->ctx, f->id) : 0);
+    if (remote)
+        emu_sum(&hits, remote->hits(remote->ctx, f->id));
+    return hits;
 }
 
 /* Return the index of fault @id or, if it is not listed, where it would be inserted. */

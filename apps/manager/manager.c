@@ -18,6 +18,7 @@
 #include <stdlib.h>
 
 #include "emu/util/clock.h"
+#include "emu/util/count.h"
 
 struct manager_config manager_defaults(void)
 {
@@ -75,7 +76,7 @@ static void group_treeless(void *ctx, uint32_t group)
 static void in_flight_step(struct manager *m)
 {
     uint64_t longer_ps = 2 * m->gap_ps;
-    uint32_t rerouted = 0;
+    uint64_t rerouted = 0;
     bool barred = false;
 
     for (uint32_t i = 0; i < fabric_cable_count(m->fabric); i++)
@@ -87,11 +88,11 @@ static void in_flight_step(struct manager *m)
             if (m->link[i].state != MANAGER_UP)
                 rerouted += fabric_reroute_in_flight(m->fabric, i, manager_device_ps(m));
         fabric_resume(m->fabric);
-        rerouted += fabric_reroute_in_flight_remote(m->fabric);
+        emu_sum(&rerouted, fabric_reroute_in_flight_remote(m->fabric));
     }
     if (fabric_replans_pending(m->fabric))
         fabric_replan(m->fabric, manager_device_ps(m), group_treeless, m);
-    m->rerouted += rerouted;
+    emu_sum(&m->rerouted, rerouted);
     if (rerouted || fabric_replans_pending(m->fabric) || m->tables_ps != EMU_NEVER)
         longer_ps = m->config.in_flight_ps;
     manager_in_flight_plan(m, longer_ps < m->config.in_flight_last_ps

@@ -467,20 +467,19 @@ void coordinator_notify(struct coordinator *coord, uint32_t only, const char *wh
     call_send(coord, only, 0, what, with);
 }
 
-int coordinator_call_long(struct coordinator *coord, const char *what, struct json_object *with,
+int coordinator_call_last(struct coordinator *coord, const char *what, struct json_object *with,
                           void (*each)(void *ctx, uint32_t host, struct json_object *reply),
                           void *ctx)
 {
-    uint64_t call_ms = coord->config.call_ms, start_ms = coord->config.start_ms;
+    uint64_t call_ms = coord->config.call_ms;
     int err;
 
-    /* an earlier long call was canceled, so do not wait for the same hosts again */
+    /* an earlier call of this kind was canceled, so do not wait for the same hosts again */
     if (coord->ends)
         return json_object_put(with), -ECANCELED;
     /* if the fabric must end already, do not cancel this call, because it is the last one */
     coord->may_end = !ends_within(coord, 0);
-    if (coord->may_end && start_ms > call_ms)
-        coord->config.call_ms = start_ms;
+    coord->config.call_ms = coord->config.last_ms;
     err = coordinator_call(coord, 0, what, with, each, ctx);
     coord->config.call_ms = call_ms;
     coord->may_end = false;

@@ -63,6 +63,11 @@ struct coordinator_ops {
     /* A host that claims to be the connected host @host was rejected. Called once for each @why. */
     void (*duplicate)(void *ctx, uint32_t host, const char *why);
     /*
+     * Links between other hosts are lost, and may work again: call coordinator_links_mend() when
+     * all hosts have replied to a query.
+     */
+    void (*links_due)(void *ctx);
+    /*
      * @host reports that the process at @node does not read its segments. The caller has not
      * checked whether @node exists.
      */
@@ -83,8 +88,13 @@ struct coordinator_config {
     /* by host: non-blocking socket to the host, owned from now on; [0] is unused */
     const int *control;
     const char *const *name; /* by host: its name; borrowed */
-    uint64_t call_ms;  /* time limit of a call, after which the host is lost; UINT64_MAX: none */
-    uint64_t start_ms; /* time limit of the start and of coordinator_call_long() */
+    /*
+     * Time limits of a reply, after which the host is lost; UINT64_MAX: none. A call blocks the
+     * daemon, but a query does not, so that it may have a longer limit.
+     */
+    uint64_t call_ms, query_ms;
+    uint64_t start_ms; /* time limit of the start, and least limit of coordinator_query_audit() */
+    uint64_t last_ms;  /* time limit of coordinator_call_last() */
     /*
      * when one of these becomes readable, the fabric must end. Therefore long waits are then
      * canceled. -1: none; borrowed
@@ -236,6 +246,12 @@ bool coordinator_is_connected(const struct coordinator *coord, uint32_t host);
  */
 int coordinator_admit(struct coordinator *coord, uint32_t host);
 void coordinator_expel(struct coordinator *coord, uint32_t host, const char *why);
+
+/**
+ * coordinator_links_mend - let each two connected hosts that have lost a link between them bring it
+ * up. Waits for their replies.
+ */
+void coordinator_links_mend(struct coordinator *coord);
 
 /**
  * coordinator_process_info - return what the process's host has reported about @process. Valid

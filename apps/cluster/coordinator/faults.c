@@ -401,7 +401,7 @@ static void take_rerouted(void *ctx, uint32_t host, struct json_object *reply)
     struct fabric_rerouted *sum = ctx;
 
     (void)host;
-    sum->segments += (uint32_t)emu_json_number(reply, "segments", 0);
+    emu_sum(&sum->segments, (uint64_t)emu_json_number(reply, "segments", 0));
     emu_sum(&sum->partitioned, (uint64_t)emu_json_number(reply, "partitioned", 0));
 }
 

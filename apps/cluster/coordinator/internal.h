@@ -111,7 +111,7 @@ struct coordinator {
                     * be handled */
     int64_t calls; /* number of the last call */
     bool may_end;  /* a wait for a reply ends when signal_fd or owner_fd is readable */
-    bool ends;     /* a long call was canceled, so further long calls do not wait */
+    bool ends;     /* coordinator_call_last() was canceled, so it does not wait again */
     struct fabric_totals *sum; /* sum over all hosts, while a call "totals" is in progress */
     struct fabric_totals totals[HOSTS_MAX];
     uint64_t lost_links[HOSTS_MAX]; /* by host: bit per host to which it has lost a link */
@@ -173,11 +173,11 @@ void coordinator_notify(struct coordinator *coord, uint32_t only, const char *wh
                         struct json_object *with);
 
 /**
- * coordinator_call_long - make a call to all hosts that may take as long as the start of a fabric
- * (--bound start). Errors: as coordinator_call(); -ECANCELED, the fabric must end. In that case the
- * hosts that have not replied do not count as lost.
+ * coordinator_call_last - make the last call to all hosts, whose time limit is last_ms, because the
+ * supervisor waits for the final report. Errors: as coordinator_call(); -ECANCELED, the fabric must
+ * end. In that case the hosts that have not replied do not count as lost.
  */
-int coordinator_call_long(struct coordinator *coord, const char *what, struct json_object *with,
+int coordinator_call_last(struct coordinator *coord, const char *what, struct json_object *with,
                           void (*each)(void *ctx, uint32_t host, struct json_object *reply),
                           void *ctx);
 

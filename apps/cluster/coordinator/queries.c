@@ -13,6 +13,7 @@
 #include "apps/audit/audit.h"
 #include "apps/cluster/coordinator/internal.h"
 #include "emu/util/bits.h"
+#include "emu/util/count.h"
 #include "emu/util/now.h"
 
 /* --- audits added up ---------------------------------------------------------------------- */
@@ -39,6 +40,15 @@ static uint32_t found_by(struct json_object *audit, size_t lines)
     return found < UINT32_MAX / HOSTS_MAX ? (uint32_t)found : UINT32_MAX / HOSTS_MAX;
 }
 
+/* Add number @name of a host's audit to @sum, which stays at its largest value if it gets there. */
+static void audit_add(uint32_t *sum, struct json_object *audit, const char *name)
+{
+    uint64_t all = *sum;
+
+    emu_sum(&all, (uint64_t)emu_json_number(audit, name, 0));
+    *sum = all < UINT32_MAX ? (uint32_t)all : UINT32_MAX;
+}
+
 static void audit_take(void *ctx, uint32_t host, struct json_object *reply)
 {
     struct coordinator_audits *audits = ctx;
@@ -54,10 +64,10 @@ static void audit_take(void *ctx, uint32_t host, struct json_object *reply)
         line_set(audits, audits->lines++, audits->coord->config.name[host], line ? line : "");
     }
     sum->found += found_by(audit, count);
-    sum->switches += (uint32_t)emu_json_number(audit, "switches", 0);
-    sum->cables += (uint32_t)emu_json_number(audit, "cables", 0);
-    sum->crossing += (uint32_t)emu_json_number(audit, "between_hosts", 0);
-    sum->buffers += (uint64_t)emu_json_number(audit, "buffers", 0);
+    audit_add(&sum->switches, audit, "switches");
+    audit_add(&sum->cables, audit, "cables");
+    audit_add(&sum->crossing, audit, "between_hosts");
+    emu_sum(&sum->buffers, (uint64_t)emu_json_number(audit, "buffers", 0));
     sum->paused_ns = paused_ns > sum->paused_ns ? paused_ns : sum->paused_ns;
 }
 
@@ -87,7 +97,7 @@ int coordinator_view_audit(void *ctx, bool routes, struct fabric_audit *sum)
     struct coordinator_audits audits;
 
     audits_begin(&audits, ctx, sum);
-    return coordinator_call_long(ctx, "audit", of_routes(routes), audit_take, &audits);
+    return coordinator_call_last(ctx, "audit", of_routes(routes), audit_take, &audits);
 }
 
 /* --- queries ------------------------------------------------------------------------------ */
@@ -106,17 +116,17 @@ static void query_begin(struct coordinator *coord, enum coordinator_query_kind o
 
 void coordinator_query_audit(struct coordinator *coord, bool routes, struct fabric_audit *sum)
 {
-    uint64_t call_ms = coord->config.call_ms, start_ms = coord->config.start_ms;
+    uint64_t query_ms = coord->config.query_ms, start_ms = coord->config.start_ms;
 
     audits_begin(&coord->audits, coord, sum);
     query_begin(coord, COORDINATOR_AUDIT, "audit", of_routes(routes),
-                start_ms > call_ms ? start_ms : call_ms);
+                start_ms > query_ms ? start_ms : query_ms);
 }
 
 void coordinator_query_answer(struct coordinator *coord)
 {
     query_begin(coord, COORDINATOR_ANSWER, "answer", json_object_new_object(),
-                coord->config.call_ms);
+                coord->config.query_ms);
 }
 
 int coordinator_query_wait_ms(struct coordinator *coord, enum coordinator_query_kind of)

@@ -10,7 +10,8 @@
  * two hosts comes up again when both have allowed it within one incarnation. Therefore the
  * coordinator calls both hosts repeatedly while the link is down, and each replies whether its end
  * carries segments. A reply may be about an incarnation that has ended in the meantime. Then the
- * other host replies that its end does not carry segments.
+ * other host replies that its end does not carry segments. The daemon waits for a query before each
+ * of these attempts (links_due()).
  */
 #include <errno.h>
 #include <string.h>
@@ -216,11 +217,30 @@ static bool await_lost(struct coordinator *coord)
     return missing;
 }
 
+/* Return whether @a and @b are connected hosts that have lost a link between them. */
+static bool can_mend(const struct coordinator *coord, uint32_t a, uint32_t b)
+{
+    return lost_a_link(coord, a, b) && is_present(coord, a) && is_present(coord, b);
+}
+
+/* Plan the next attempt. @missing: hosts or links are lost; @mended: this attempt had success. */
+static void attempt_next(struct coordinator *coord, bool missing, bool mended)
+{
+    uint64_t ms = coord->check_ms;
+
+    if (missing && mended)
+        coordinator_rejoin_soon(coord);
+    else if (missing && !coord->check_at_ms) /* no attempt is planned yet */
+        attempt_in(coord, 2 * ms < ATTEMPT_LAST_MS ? 2 * ms : ATTEMPT_LAST_MS);
+    else if (!missing && !coord->check_at_ms && coord->config.links_duplicate)
+        attempt_in(coord, ATTEMPT_LAST_MS);
+}
+
 void coordinator_rejoin_check(struct coordinator *coord)
 {
     uint32_t count = coord->config.count;
-    uint64_t times, ms = coord->check_ms;
-    bool missing, mended = false;
+    bool missing, due = false;
+    uint64_t times;
 
     if (read(coord->timer, &times, sizeof times) < 0)
         return;
@@ -229,18 +249,27 @@ void coordinator_rejoin_check(struct coordinator *coord)
     missing = await_lost(coord);
     for (uint32_t a = 0; a < count; a++)
         for (uint32_t b = a + 1; b < count; b++)
-            if (lost_a_link(coord, a, b) && is_present(coord, a) && is_present(coord, b)) {
+            due = due || can_mend(coord, a, b);
+    if (due)
+        coord->config.ops.links_due(coord->config.ops.ctx);
+    else
+        attempt_next(coord, missing, false);
+}
+
+void coordinator_links_mend(struct coordinator *coord)
+{
+    uint32_t count = coord->config.count;
+    bool missing = await_lost(coord), mended = false;
+
+    for (uint32_t a = 0; a < count; a++)
+        for (uint32_t b = a + 1; b < count; b++)
+            if (can_mend(coord, a, b)) {
                 bool mends = pair_comes_up(coord, a, b);
 
                 mended |= mends;
                 missing |= !mends;
             }
-    if (missing && mended)
-        coordinator_rejoin_soon(coord);
-    else if (missing && !coord->check_at_ms) /* no attempt is planned yet */
-        attempt_in(coord, 2 * ms < ATTEMPT_LAST_MS ? 2 * ms : ATTEMPT_LAST_MS);
-    else if (!missing && !coord->check_at_ms && coord->config.links_duplicate)
-        attempt_in(coord, ATTEMPT_LAST_MS);
+    attempt_next(coord, missing, mended);
 }
 
 int coordinator_rejoin_open(struct coordinator *coord)

@@ -166,6 +166,13 @@ static void on_mended(void *ctx, uint32_t a, uint32_t b)
     stage.rejoined++;
 }
 
+/* Bring up the links at once, without waiting for a query. */
+static void on_links_due(void *ctx)
+{
+    (void)ctx;
+    coordinator_links_mend(stage.hosts);
+}
+
 /* The coordinator has not connected to the other host yet. */
 static void stage_set(const char *on, void (*does)(struct conn *conn, struct json_object *call))
 {
@@ -184,12 +191,15 @@ static void stage_set(const char *on, void (*does)(struct conn *conn, struct jso
                                                .control = stage.control,
                                                .name = names,
                                                .call_ms = PATIENCE_MS,
+                                               .query_ms = PATIENCE_MS,
                                                .start_ms = PATIENCE_MS,
+                                               .last_ms = PATIENCE_MS,
                                                .signal_fd = stage.stop_fd,
                                                .owner_fd = -1,
                                                .ops = {.connected = on_connected,
                                                        .lost = on_lost,
                                                        .link_lost = on_link_lost,
+                                                       .links_due = on_links_due,
                                                        .cut_off = on_cut_off,
                                                        .mended = on_mended}};
     player_plays(&stage.player[0]);
@@ -564,6 +574,26 @@ static void audit__of_a_host_adds_to_those_of_others(void)
     sum = (struct fabric_audit){.found = 1, .line = {"own"}};
     CU_ASSERT_EQUAL(mirror->audit(mirror->ctx, false, &sum), 0);
     CU_ASSERT_EQUAL(sum.found, 2);
+    answer_text = "{\"audit\":{\"switches\":4294967295,\"cables\":-1,\"buffers\":-1}}";
+    sum = (struct fabric_audit){.switches = 2, .cables = 2, .buffers = 2};
+    CU_ASSERT_EQUAL(mirror->audit(mirror->ctx, false, &sum), 0);
+    CU_ASSERT_EQUAL(sum.switches, UINT32_MAX);
+    CU_ASSERT_EQUAL(sum.cables, UINT32_MAX);
+    CU_ASSERT_EQUAL(sum.buffers, UINT64_MAX);
+    stage_close();
+    CU_ASSERT_EQUAL(stage.lost, 0);
+}
+
+/* A forged number of rerouted segments does not hide those of other hosts. */
+static void rerouted__forged_number_does_not_wrap(void)
+{
+    const struct fabric_mirror *mirror = stage_open("reroute_in_flight", reports);
+    struct fabric_rerouted sum = {.segments = 1, .partitioned = 1};
+
+    answer_text = "{\"segments\":4294967295,\"partitioned\":-1}";
+    mirror->reroute_in_flight(mirror->ctx, false, false, &sum);
+    CU_ASSERT_EQUAL(sum.segments, UINT64_C(1) << 32);
+    CU_ASSERT_EQUAL(sum.partitioned, UINT64_MAX);
     stage_close();
     CU_ASSERT_EQUAL(stage.lost, 0);
 }
@@ -1399,32 +1429,55 @@ static void sends_nothing(struct conn *conn, struct json_object *call)
 }
 
 /*
- * The coordinator waits for a host that does not answer until the start limit, and no longer once
- * the end is requested.
+ * In the audit at the end, the coordinator waits for a host that does not answer until the limit of
+ * the last call, although other calls may take longer, and not at all once the end is requested.
  */
 static void audit__unanswered_ends(void)
 {
     struct fabric_audit sum = {.found = 0};
     const struct fabric_mirror *mirror;
+    int64_t began_ms = emu_now_ms();
     char error[256] = "";
 
     stage_set("audit", sends_nothing);
-    stage.config.call_ms = 100;
-    stage.config.start_ms = 300;
+    stage.config.last_ms = 300;
     CU_ASSERT_EQUAL_FATAL(coordinator_open(&stage.hosts, &stage.config, error, sizeof error), 0);
     mirror = coordinator_mirror(stage.hosts);
     CU_ASSERT_EQUAL(mirror->audit(mirror->ctx, false, &sum), 0);
     CU_ASSERT_TRUE(coordinator_is_lost(stage.hosts, 1));
+    CU_ASSERT_TRUE(emu_now_ms() - began_ms < PATIENCE_MS / 2);
     serve_until_lost();
     CU_ASSERT_STRING_EQUAL(stage.why, "it does not answer");
     stage_close();
 
     stage_set("audit", requests_the_end);
-    stage.config.start_ms = UINT64_MAX;
+    stage.config.last_ms = UINT64_MAX;
     CU_ASSERT_EQUAL_FATAL(coordinator_open(&stage.hosts, &stage.config, error, sizeof error), 0);
     mirror = coordinator_mirror(stage.hosts);
     CU_ASSERT_EQUAL(mirror->audit(mirror->ctx, false, &sum), -ECANCELED);
     CU_ASSERT_FALSE(coordinator_is_lost(stage.hosts, 1));
+    stage_close();
+}
+
+/*
+ * A query, which blocks nobody, may take longer than a call. A host that replies to a query but not
+ * to the next call is lost after the limit of a call.
+ */
+static void call__has_a_shorter_limit_than_a_query(void)
+{
+    const struct fabric_mirror *mirror;
+    struct fabric_totals sum = {.sent = 0};
+    char error[256] = "";
+
+    stage_set("totals", sends_nothing);
+    stage.config.call_ms = 100;
+    CU_ASSERT_EQUAL_FATAL(coordinator_open(&stage.hosts, &stage.config, error, sizeof error), 0);
+    mirror = coordinator_mirror(stage.hosts);
+    coordinator_query_answer(stage.hosts);
+    CU_ASSERT_TRUE(coordinator_query_wait_ms(stage.hosts, COORDINATOR_ANSWER) > PATIENCE_MS / 2);
+    mirror->totals(mirror->ctx, &sum);
+    CU_ASSERT_TRUE(coordinator_is_lost(stage.hosts, 1));
+    CU_ASSERT_STRING_EQUAL(stage.why, "it does not answer");
     stage_close();
 }
 
@@ -1466,6 +1519,7 @@ int main(void)
         CASE(report__of_links_is_limited),
         CASE(totals__ignore_an_impossible_factor),
         CASE(audit__of_a_host_adds_to_those_of_others),
+        CASE(rerouted__forged_number_does_not_wrap),
         CASE(arrivals__at_unknown_ports_are_skipped),
         CASE(stalls__elsewhere_are_skipped),
         CASE(hit__of_an_unknown_device_is_skipped),
@@ -1490,6 +1544,7 @@ int main(void)
         CASE(end__gives_the_reason_unless_orderly),
         CASE(end__of_a_failed_start_gives_the_reason),
         CASE(audit__unanswered_ends),
+        CASE(call__has_a_shorter_limit_than_a_query),
         CASE(connect__ends_when_an_agent_has_failed),
         {NULL, NULL},
     };

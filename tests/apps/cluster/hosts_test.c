@@ -331,6 +331,8 @@ static void fixture_make_as(const char *profile, const char *set, bool returns)
                                     .control = fixture.control,
                                     .name = names,
                                     .call_ms = PATIENCE_MS,
+                                    .query_ms = PATIENCE_MS,
+                                    .last_ms = PATIENCE_MS,
                                     .start_ms = PATIENCE_MS,
                                     .links_again = fixture.returns ? next_channel : NULL,
                                     .links_rejoin = fixture.returns ? rejoins : NULL};
@@ -1166,7 +1168,7 @@ static void stopped_host__is_lost_after_the_limit(void)
         struct conn conn;
 
         fixture_make("oq2004", false);
-        fixture.hosts.call_ms = 200;
+        fixture.hosts.query_ms = 200;
         fixture.hosts.start_ms = 300;
         fixture_go();
         connects(&conn, 0);
@@ -1188,6 +1190,34 @@ static void stopped_host__is_lost_after_the_limit(void)
         fixture_free();
         close(still_fd);
     }
+}
+
+/*
+ * While a link between two hosts is lost and one of the two is stopped, the coordinator does not
+ * call them to bring it up, and replies to other clients.
+ */
+static void stopped_host__with_a_lost_link_delays_nobody(void)
+{
+    struct conn other;
+    int64_t end_ms;
+
+    fixture_make("oq2004", true);
+    fixture_watch();
+    fixture_go();
+    connects(&other, 0);
+    json_object_put(query(&other, command("subscribe")));
+    stop_host(2);
+    close(fixture.link_end);
+    json_object_put(next_event(&other, "host_link_lost"));
+    end_ms = emu_now_ms() + 200; /* the first attempt to bring up the link is due after 20 ms */
+    while (emu_now_ms() < end_ms)
+        json_object_put(query(&other, command("nonsense")));
+    CU_ASSERT_FALSE(has_word(&fixture.host[0].owner)); /* and no host is lost */
+    host_goes();
+    conn_close(&other);
+    fixture_end();
+    fixture_free();
+    close(still_fd);
 }
 
 /* A client that waits when the fabric ends is notified. */
@@ -3657,6 +3687,7 @@ int main(void)
         CASE(stopped_host__delays_only_changes_of_all_hosts),
         CASE(stopped_host__answers_come_in_order),
         CASE(stopped_host__is_lost_after_the_limit),
+        CASE(stopped_host__with_a_lost_link_delays_nobody),
         CASE(stopped_host__does_not_delay_the_end),
         CASE(fault__applies_at_the_device),
         CASE(fault__of_combine_units_reaches_all_hosts),

@@ -636,6 +636,23 @@ static void pair__dropping_on_several_cables_is_reported_once(void)
     fixture_close(&r);
 }
 
+/* Another host reports a forged number of further losses. It does not wrap around. */
+static void pair__forged_number_of_losses_does_not_wrap(void)
+{
+    struct fixture r;
+
+    fixture_open(&r, "oq2004", NULL);
+    report(&r, 0, 2, 1);
+    report(&r, 0, 2, 1);
+    fabric_drop_receive(r.w.fabric, 0,
+                        &(struct fabric_drop){.what = FABRIC_LOST_SEGMENT,
+                                              .to = 2,
+                                              .from_incarnation = 1,
+                                              .more = UINT32_MAX});
+    CU_ASSERT_EQUAL(take(&r, 0, 2), UINT32_MAX);
+    fixture_close(&r);
+}
+
 /* A slow reader gets the reports in order, and the list stays short. */
 static void drops__are_reported_in_order(void)
 {
@@ -735,6 +752,7 @@ static const struct test_case cases[] = {
     CASE(segment__of_a_group_fails_the_group),
     CASE(segment__is_reported_with_its_processes),
     CASE(pair__dropping_on_several_cables_is_reported_once),
+    CASE(pair__forged_number_of_losses_does_not_wrap),
     CASE(drops__are_reported_in_order),
     CASE(drops__of_a_group_come_first),
     CASE(loss__of_a_group_elsewhere_is_refused),

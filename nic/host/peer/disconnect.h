@@ -9,15 +9,15 @@
 #include "nic/host/base/peer.h"
 
 /**
- * nic_disconnect_now_ns - the clock of all limits on disconnecting: nic_now_ns() without the time
- * in which processes of this host or the fabric had no core. It may go back a little, because part
- * of that time is an estimate (emu_hostif_nic_starved()).
+ * nic_disconnect_now_ns - the clock of all limits on disconnecting: nic_now_ns(), on clocks raw and
+ * real without the time in which processes of this host or the fabric had no core. There it may go
+ * back a little, because part of that time is an estimate (emu_hostif_nic_starved()).
  */
 static inline uint64_t nic_disconnect_now_ns(const struct fabemu *fab)
 {
     uint64_t now_ns = nic_now_ns(fab);
 
-    return now_ns - emu_hostif_nic_starved(&fab->hostif, now_ns);
+    return fab->simulated ? now_ns : now_ns - emu_hostif_nic_starved(&fab->hostif, now_ns);
 }
 
 /** nic_disconnect_since - return whether @limit_ns have passed since @began_ns of this clock. */

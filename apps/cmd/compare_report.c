@@ -108,13 +108,13 @@ static void print_row(FILE *out, const struct figures *f, const struct duration_
 void compare_print(FILE *out, const struct compare_table *table)
 {
     struct duration_unit unit = unit_of(table);
-    char time[16];
+    char time[16], waited[40];
 
     origin_print(out, table->origin, "# ", "# ", FOLD_COLUMNS);
     print_lacking(out, table, "# ");
     snprintf(time, sizeof time, "time/%s", unit.name);
-    fprintf(out, "\n%*s %9s %6s %26s/%-3s %15s\n", NAME_COLUMNS, "", "", "",
-            "ranks waited, by last call", unit.name, "segments/link");
+    snprintf(waited, sizeof waited, "ranks waited/%s, by last call", unit.name);
+    fprintf(out, "\n%*s %9s %6s %30s %15s\n", NAME_COLUMNS, "", "", "", waited, "segments/link");
     fprintf(out, "%-*s %9s %6s %9s %10s %9s %7s %7s %5s\n", NAME_COLUMNS, "network", time, "ratio",
             "message", "collective", "one-sided", "mean", "most", "exact");
     for (unsigned i = 0; i < table->rows; i++) {

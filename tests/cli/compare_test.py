@@ -65,7 +65,7 @@ class TableTest(CompareTest):
         self.assertGreater(rows[4]["time_ns"], rows[0]["time_ns"])
         self.assertRegex(out, r"^# .*fabemu [\d.]+, host .*, seed 7\n# .*compare --json")
         self.assertRegex(out, r"\nnetwork +time/us  ratio ")
-        self.assertIn("ranks waited, by last call/us", out)
+        self.assertIn("ranks waited/us, by last call", out)
         self.assertRegex(out, r"\nfour times slower\n +[\d,]+\.\d +1\.\d+ .* yes\n$")
         lines = [line for line in out.splitlines() if not line.startswith("#")]
         self.assertLessEqual(max(map(len, lines)), 80)

@@ -217,16 +217,21 @@ static void measure_all(const struct bench *b)
 
 static void call_each(const struct bench *b)
 {
+    const size_t count = sizeof collectives / sizeof collectives[0];
     char name[32];
     int bytes, length;
 
     for (const char *at = b->calls; *at; at += length) {
+        size_t c = 0;
+
         if (sscanf(at, "%31[A-Z_]:%d%n", name, &bytes, &length) != 2 || bytes < 0 ||
             bytes > MOST_BYTES)
-            options_error("compare_bench", "no call is %s", at);
-        for (size_t c = 0; c < sizeof collectives / sizeof collectives[0]; c++)
-            if (strcmp(name, collectives[c].name) == 0)
-                collectives[c].call(b, b->comm[NETWORK], bytes, 0);
+            options_error("compare_bench", "--calls %s: it must be COLLECTIVE:BYTES,...", at);
+        while (c < count && strcmp(name, collectives[c].name) != 0)
+            c++;
+        if (c == count)
+            options_error("compare_bench", "--calls: there is no collective %s", name);
+        collectives[c].call(b, b->comm[NETWORK], bytes, 0);
         length += at[length] == ',';
     }
 }

@@ -240,7 +240,7 @@ static void op_add(struct json_object *to, const char *field, const struct emu_p
     json_add_number(one, "tag", op->tag);
     if (op->ignore)
         json_add_number(one, "ignore", op->ignore);
-    if (op->bytes != EMU_PENDING_ANY_BYTES)
+    if (op->bytes != EMU_PENDING_SIZE_UNKNOWN)
         json_add_number(one, "bytes", op->bytes);
     if (op->since_ns)
         json_add_number(one, "for_ns", standstill_age(now_ns, op->since_ns));

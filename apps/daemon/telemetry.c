@@ -81,7 +81,7 @@ static void wait_of_op(struct telemetry_wait *waits, const struct emu_pending *p
     *waits = (struct telemetry_wait){.kind = kinds[op->kind],
                                      .other = op->node == EMU_PENDING_ANY ? -1 : (int64_t)op->node,
                                      .group = -1,
-                                     .bytes = op->bytes == EMU_PENDING_ANY_BYTES ? 0 : op->bytes,
+                                     .bytes = op->bytes == EMU_PENDING_SIZE_UNKNOWN ? 0 : op->bytes,
                                      .since_ns = op->since_ns};
 }
 

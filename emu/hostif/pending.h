@@ -24,10 +24,10 @@
 
 #include "emu/packet/seg.h"
 
-#define EMU_PENDING_GROUPS    64u /* a process lists at most this many groups */
-#define EMU_PENDING_NAME      40u /* bytes of a group's name with its NUL */
-#define EMU_PENDING_ANY       UINT32_MAX
-#define EMU_PENDING_ANY_BYTES UINT64_MAX
+#define EMU_PENDING_GROUPS       64u /* a process lists at most this many groups */
+#define EMU_PENDING_NAME         40u /* bytes of a group's name with its NUL */
+#define EMU_PENDING_ANY          UINT32_MAX
+#define EMU_PENDING_SIZE_UNKNOWN UINT64_MAX
 
 enum emu_pending_kind {
     EMU_PENDING_NOTHING,
@@ -52,7 +52,7 @@ struct emu_pending_op {
     uint64_t since_ns; /* when a sample first found this operation pending, by emu_now_ns() */
     uint64_t tag;
     uint64_t ignore; /* of a receive: bits of the tag that are not compared */
-    uint64_t bytes;  /* EMU_PENDING_ANY_BYTES: unknown */
+    uint64_t bytes;  /* or EMU_PENDING_SIZE_UNKNOWN */
     uint32_t node;   /* the peer's node; EMU_PENDING_ANY: any node */
     uint8_t kind;    /* enum emu_pending_kind */
     uint8_t state;   /* enum emu_pending_state */
@@ -92,9 +92,9 @@ struct emu_pending_mismatch {
 };
 
 /*
- * Bits of Open MPI's tags over libfabric (its mtl_ofi_types.h): INTERNAL is set in messages of its
- * collectives, SYNC in messages of synchronous sends (MPI_Ssend and MPI_Issend). SYNC_REPLY instead
- * of SYNC is set in the reply of the receiver when such a message has matched.
+ * Bits of Open MPI's tags over libfabric (mtl_ofi_types.h of Open MPI). INTERNAL is set in messages
+ * of its collectives, and SYNC in messages of synchronous sends (MPI_Ssend and MPI_Issend). When a
+ * message with SYNC has matched, the receiver sends a reply, in which SYNC_REPLY is set instead.
  */
 #define EMU_PENDING_INTERNAL   (UINT64_C(1) << 31)
 #define EMU_PENDING_SYNC       (UINT64_C(1) << 32)

@@ -50,7 +50,7 @@ static bool awaits_sync_reply(const struct fabemu *fab, struct nic_op *op)
 
 /*
  * Note @op in @oldest if it is the oldest so far. The receive of the reply to a synchronous send
- * counts as that send: its message may have been sent, so that only this receive is pending.
+ * counts as that send, because the operation that sent the message may have ended already.
  */
 static void op_scan(struct scan *scan, struct emu_pending_op *oldest, struct nic_op *op,
                     enum emu_pending_kind kind, enum emu_pending_state state)
@@ -71,7 +71,7 @@ static void op_scan(struct scan *scan, struct emu_pending_op *oldest, struct nic
                                       .state = (uint8_t)state};
     if (sync) {
         oldest->tag = nic_recv_of(op)->tag ^ (EMU_PENDING_SYNC_REPLY | EMU_PENDING_SYNC);
-        oldest->bytes = EMU_PENDING_ANY_BYTES;
+        oldest->bytes = EMU_PENDING_SIZE_UNKNOWN;
     } else if (kind == EMU_PENDING_SEND) {
         oldest->tag = nic_send_of(op)->tag;
     } else if (kind == EMU_PENDING_RECEIVE) {
@@ -210,8 +210,8 @@ static void offer_scan(struct scan *scan)
 
 /*
  * Sample the last probe that found no message. There is no operation for it, but a call such as
- * MPI_Probe probes until the message arrives. A program may also probe seldom, between other work,
- * so the first sample of the probe counts as its beginning until something has moved.
+ * MPI_Probe probes until the message arrives. A program may also probe now and then between other
+ * work, so the wait counts from the first sample of a probe, until something has moved.
  */
 static void probe_scan(struct scan *scan)
 {
@@ -232,7 +232,7 @@ static void probe_scan(struct scan *scan)
         *oldest = (struct emu_pending_op){.since_ns = probe->seen_ns,
                                           .tag = probe->tag,
                                           .ignore = probe->ignore,
-                                          .bytes = EMU_PENDING_ANY_BYTES,
+                                          .bytes = EMU_PENDING_SIZE_UNKNOWN,
                                           .node = probe->node,
                                           .kind = EMU_PENDING_PROBE,
                                           .state = EMU_PENDING_UNMATCHED};
@@ -317,7 +317,7 @@ void nic_pending_publish(struct fabemu *fab, uint64_t now_ns)
     queues_scan(&scan);
     groups_scan(&scan, true);
     groups_scan(&scan, false);
-    probe_scan(&scan); /* last, because it needs the sum of what has moved */
+    probe_scan(&scan); /* last, because it needs the final value of scan.moved */
     if (scan.fresh || scan.moved != fab->pending_moved)
         pending->quiet_ns = now_ns;
     pending->waits = polls != fab->pending_polls;

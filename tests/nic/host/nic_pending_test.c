@@ -127,7 +127,7 @@ static void send__waits_for_its_receive(void)
 }
 
 /*
- * Of an MPI process, the receive of the reply to a synchronous send counts as that send, even if an
+ * In an MPI process, the receive of the reply to a synchronous send counts as that send, even if an
  * older receive is pending.
  */
 static void synchronous_send__is_shown_until_its_reply(void)
@@ -149,7 +149,7 @@ static void synchronous_send__is_shown_until_its_reply(void)
     CU_ASSERT_EQUAL(pending.send.since_ns, at(31));
     CU_ASSERT_EQUAL(pending.send.node, 1);
     CU_ASSERT_EQUAL(pending.send.tag, EMU_PENDING_SYNC + 9);
-    CU_ASSERT_EQUAL(pending.send.bytes, EMU_PENDING_ANY_BYTES);
+    CU_ASSERT_EQUAL(pending.send.bytes, EMU_PENDING_SIZE_UNKNOWN);
     CU_ASSERT_EQUAL(pending.receive.tag, 4);
     peers_inject(&w, 1, 0, EMU_PENDING_SYNC_REPLY + 9, memory, 0);
     CU_ASSERT_TRUE(fake_finish(w.fake, &reply, 1));
@@ -157,8 +157,8 @@ static void synchronous_send__is_shown_until_its_reply(void)
     peers_close(&w);
 }
 
-/* A probe that finds nothing is shown with the age of the first such probe, until one finds. */
-static void probe__is_shown_until_it_finds(void)
+/* Probes that find nothing are shown with the age of the first one, until a probe succeeds. */
+static void probe__is_shown_until_it_succeeds(void)
 {
     struct peers w;
     struct emu_pending pending;
@@ -373,7 +373,7 @@ static const struct test_case cases[] = {
     CASE(receive__age_restarts_in_a_reused_request),
     CASE(send__waits_for_its_receive),
     CASE(synchronous_send__is_shown_until_its_reply),
-    CASE(probe__is_shown_until_it_finds),
+    CASE(probe__is_shown_until_it_succeeds),
     CASE(unexpected__of_open_mpi_count_only_alone),
     CASE(barrier__is_shown_by_its_number),
     CASE(broadcast__of_two_roots_is_a_mismatch),

@@ -49,17 +49,17 @@ struct duration duration_of_ns(double ns);
 /* The unit and the number of decimals of all times in a table. */
 struct duration_unit {
     const char *name;
-    double ns;
+    double ns; /* length of the unit */
     int decimals;
 };
 
 /**
  * duration_unit_of - return the finest unit, from 0.1 us to 1 s, in which times up to @most_ns have
- * at most @width characters. Pure.
+ * at most @width characters. If no unit is coarse enough, returns 1 s. Pure.
  */
 struct duration_unit duration_unit_of(double most_ns, int width);
 
-/** duration_in - return a time from 0 as a number of this unit: "13,600.0". Pure. */
+/** duration_in - return a time, which is not negative, in @unit, such as "13,600.0". Pure. */
 struct amount duration_in(const struct duration_unit *unit, double ns);
 
 #endif

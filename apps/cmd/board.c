@@ -396,7 +396,7 @@ static void collective_row(struct telemetry_board *board, const struct span *spa
 {
     const struct telemetry_view_finished *one = &span->now->finished[i];
     uint64_t took = one->ended > one->began ? one->ended - one->began : 0;
-    double s = span->now->is_virtual ? 1e-12 : 1e-9; /* seconds in a unit of the view's times */
+    double s = span->now->is_virtual ? 1e-12 : 1e-9; /* the view's unit of time, in seconds */
 
     if (!one->members)
         return;

@@ -38,8 +38,8 @@
 #define WORDS_MAX  160 /* words of a command line of fabemu run, without COMMAND */
 #define WORDS_RUN  7   /* of these, the words that row_run() adds */
 /*
- * Default of --standstill. A rank may compute for seconds while others wait. If all ranks wait, the
- * simulated minute takes seconds.
+ * Default of --standstill. It is long, because one rank may compute for seconds of simulated time
+ * while all others wait. If all ranks wait, the simulated minute passes within seconds.
  */
 #define STANDSTILL "60s:end"
 #define WHY_BYTES  sizeof((struct compare_row *)0)->why
@@ -144,8 +144,8 @@ static const struct option_row rows[] = {
      "on the first network, or the times of a recording of fabemu run",
      .read = read_compute},
     {"standstill", "TIME[:end]|off",
-     "end a run in which nothing has moved for TIME of simulated time, and report who waits for "
-     "whom; without :end, only report it after the run (default " STANDSTILL ")",
+     "if nothing moves for TIME of simulated time, report after the run who waits for whom; with "
+     ":end, this also ends the run (default " STANDSTILL ")",
      .read = read_standstill},
     {"csv", "FILE", "also write the table as CSV", .at = AT(csv), .right = "the name of a file"},
     {"json", "FILE", "also write the table as JSON", .at = AT(json), .right = "the name of a file"},
@@ -677,7 +677,7 @@ static int print_all(struct compare *compare, struct file *files, size_t count)
     fflush(out);
     for (size_t i = 0; i < count && table->rows; i++)
         if (file_print(&files[i], table)) {
-            files[i].path = NULL; /* not to be named */
+            files[i].path = NULL; /* print_written() leaves it out */
             status = EXIT_FAILURE;
         }
     for (unsigned i = 0; i < table->rows; i++)

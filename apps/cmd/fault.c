@@ -320,6 +320,7 @@ static void print_state(struct json_object *state)
 {
     const char *word = emu_json_text(state, "state", "?");
 
+    /* JSON says "waits" of a fault that begins later; in printed text, only processes wait */
     fold_printf(stdout, "              ", "%5lld %-6s %7lld %7lld %9lld  %s\n",
                 (long long)emu_json_number(state, "fault", 0),
                 strcmp(word, "waits") ? word : "later",

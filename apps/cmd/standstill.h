@@ -38,8 +38,8 @@ void standstill_print_report(struct json_object *report);
 void standstill_disagreement(struct json_object *event);
 
 /**
- * standstill_read - read the value of --standstill. @into: struct standstill. Returns false, and a
- * description of the valid values in *@right, if it is wrong.
+ * standstill_read - read the value of --standstill. @into: struct standstill. *@right becomes a
+ * description of the valid values. Returns false if @value is not valid.
  */
 bool standstill_read(void *into, const char *value, const char **right);
 

@@ -346,8 +346,9 @@ static void print_collective(const struct printing *to, struct json_object *one)
 /* --- operations with one peer ------------------------------------------------------- */
 
 /*
- * Open MPI over libfabric puts the communicator's number above the tag and the two bits of
- * synchronous sends (its mtl_ofi_types.h). Messages of its collectives have negative tags.
+ * Over libfabric, Open MPI puts the MPI tag into the lower 32 bits of a tag, two bits for
+ * synchronous sends above it, and the communicator's number above these (mtl_ofi_types.h of Open
+ * MPI). Messages of Open MPI's collectives have negative MPI tags.
  */
 #define MPI_COMMUNICATOR(tag) ((unsigned)((tag) >> 34))
 

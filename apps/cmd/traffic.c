@@ -68,7 +68,7 @@ static const struct options_command traffic_command = {
 
 struct progress {
     bool terminal;           /* show the progress in a line of the terminal */
-    struct silence *silence; /* on a terminal, until the first run begins */
+    struct silence *silence; /* ended on a terminal when the first run begins */
     int64_t checked_ms;      /* the last check for an interrupt, by emu_now_ms() */
     uint32_t run, runs;      /* index of the current run; number of runs */
     double done;             /* of the current run, 0 to 1 */
@@ -462,7 +462,7 @@ int traffic_main(int argc, char **argv)
         status = traffic_options_config(&config, &own, &fabric);
     if (!status) {
         config.faults = options.faults ? &faults : NULL;
-        /* these may wait for a host, a browser or the reader of a pipe */
+        /* the next steps may wait for a host, a browser or a reader, and build nothing */
         if (options.cluster || options.web || options.capture || own.telemetry)
             silence_end(&silence);
         status = snapshots_open(&config.snapshots.out, &snapshots, own.telemetry);

@@ -17,7 +17,7 @@
 #include "apps/control/conn.h"
 
 #define INDENT          "               " /* as wide as the title of a line */
-#define LATENCY_COLUMNS 10                /* of the table of loads */
+#define LATENCY_COLUMNS 10                /* width of a latency in the table of loads */
 
 static double ns(uint64_t ps)
 {
@@ -520,8 +520,8 @@ void traffic_report_head(FILE *out, const struct traffic_config *config,
 }
 
 /*
- * Return a latency for a column of LATENCY_COLUMNS: in ns, with a decimal if there is space for it;
- * a time that is too long for ns has its unit.
+ * Return a latency for a column of LATENCY_COLUMNS. It is in ns, with a decimal if there is space
+ * for it. If a number of ns does not fit at all, the latency has another unit, which is printed.
  */
 static struct amount latency_cell(uint64_t ps)
 {

@@ -95,7 +95,7 @@ static bool ended_well(const struct calls_part *part)
     return part->bytes >= end && memcmp(part->data + part->bytes - end, EMU_TRACE_END, end) == 0;
 }
 
-/* An incomplete block has no end, so that no player accepts the file. */
+/* An incomplete block has no closing brace, so that every player refuses the file. */
 void daemon_goal_write(const struct daemon *daemon, FILE *out, struct json_object *origin,
                        const struct calls_part *part, size_t parts)
 {

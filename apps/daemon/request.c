@@ -492,8 +492,9 @@ static void query_begin(struct daemon *daemon, enum coordinator_query_kind of)
 }
 
 /*
- * Return the number of the next query, and begin it unless an earlier one is in progress. That one
- * may have been answered already, so query_ends() begins the next one when it is complete.
+ * Return the number of the next query. Begin this query now, unless an earlier one is in progress:
+ * then query_ends() begins it. The earlier query is too old for the caller, because hosts may have
+ * replied to it already.
  */
 static uint64_t query_join(struct daemon *daemon, enum coordinator_query_kind of)
 {

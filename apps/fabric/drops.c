@@ -80,7 +80,8 @@ static void drop_add(struct fabric *fabric, const struct fabric_drop *drop)
 
     if (*recent >= drops->taken && *recent < drops->count &&
         is_same_pair(&drops->at[*recent], drop)) {
-        more = drops->at[*recent].more + UINT64_C(1) + drop->more; /* may be forged */
+        /* another host may have forged @drop, so the sum must not wrap around */
+        more = drops->at[*recent].more + UINT64_C(1) + drop->more;
         drops->at[*recent].more = more < UINT32_MAX ? (uint32_t)more : UINT32_MAX;
         drops->at[*recent].found_ns = emu_now_ns();
         return;

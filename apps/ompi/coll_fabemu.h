@@ -70,7 +70,7 @@ struct coll_fabemu_below {
 #undef COLL_FABEMU_BELOW
 };
 
-#define COLL_FABEMU_RANGES 4 /* of one collective: at most three in slower.def, one in slower.c */
+#define COLL_FABEMU_RANGES 4 /* per collective: at most 3 from slower.def, and 1 from slower.c */
 
 /* For one collective: the ranges of sizes, in bytes, at which messages are faster (slower.c). */
 struct coll_fabemu_slower {

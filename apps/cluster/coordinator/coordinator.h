@@ -63,8 +63,8 @@ struct coordinator_ops {
     /* A host that claims to be the connected host @host was rejected. Called once for each @why. */
     void (*duplicate)(void *ctx, uint32_t host, const char *why);
     /*
-     * Links between other hosts are lost, and may work again: call coordinator_links_mend() when
-     * all hosts have replied to a query.
+     * Two connected hosts have lost a link between them, and it is time to bring it up. The daemon
+     * must call coordinator_links_mend() when all hosts have replied to a query.
      */
     void (*links_due)(void *ctx);
     /*
@@ -89,8 +89,8 @@ struct coordinator_config {
     const int *control;
     const char *const *name; /* by host: its name; borrowed */
     /*
-     * Time limits of a reply, after which the host is lost; UINT64_MAX: none. A call blocks the
-     * daemon, but a query does not, so that it may have a longer limit.
+     * Time limits of the reply to a call and to a query, after which the host is lost; UINT64_MAX:
+     * none. The limit of a query may be longer, because only a call blocks the daemon.
      */
     uint64_t call_ms, query_ms;
     uint64_t start_ms; /* time limit of the start, and least limit of coordinator_query_audit() */
@@ -248,8 +248,8 @@ int coordinator_admit(struct coordinator *coord, uint32_t host);
 void coordinator_expel(struct coordinator *coord, uint32_t host, const char *why);
 
 /**
- * coordinator_links_mend - let each two connected hosts that have lost a link between them bring it
- * up. Waits for their replies.
+ * coordinator_links_mend - make each pair of connected hosts that has lost a link bring it up.
+ * Waits for the replies of these hosts.
  */
 void coordinator_links_mend(struct coordinator *coord);
 

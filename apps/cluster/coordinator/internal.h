@@ -173,9 +173,10 @@ void coordinator_notify(struct coordinator *coord, uint32_t only, const char *wh
                         struct json_object *with);
 
 /**
- * coordinator_call_last - make the last call to all hosts, whose time limit is last_ms, because the
- * supervisor waits for the final report. Errors: as coordinator_call(); -ECANCELED, the fabric must
- * end. In that case the hosts that have not replied do not count as lost.
+ * coordinator_call_last - make the last call to all hosts. Its time limit is last_ms, so that
+ * enough time is left for the final report, for which the supervisor waits. Errors: as
+ * coordinator_call(); -ECANCELED, the fabric must end. In that case the hosts that have not replied
+ * do not count as lost.
  */
 int coordinator_call_last(struct coordinator *coord, const char *what, struct json_object *with,
                           void (*each)(void *ctx, uint32_t host, struct json_object *reply),

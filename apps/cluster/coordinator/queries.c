@@ -40,7 +40,7 @@ static uint32_t found_by(struct json_object *audit, size_t lines)
     return found < UINT32_MAX / HOSTS_MAX ? (uint32_t)found : UINT32_MAX / HOSTS_MAX;
 }
 
-/* Add number @name of a host's audit to @sum, which stays at its largest value if it gets there. */
+/* Add the field @name of a host's audit to @sum. A sum that is too large becomes UINT32_MAX. */
 static void audit_add(uint32_t *sum, struct json_object *audit, const char *name)
 {
     uint64_t all = *sum;

@@ -10,8 +10,9 @@
  * two hosts comes up again when both have allowed it within one incarnation. Therefore the
  * coordinator calls both hosts repeatedly while the link is down, and each replies whether its end
  * carries segments. A reply may be about an incarnation that has ended in the meantime. Then the
- * other host replies that its end does not carry segments. The daemon waits for a query before each
- * of these attempts (links_due()).
+ * other host replies that its end does not carry segments. Before each attempt, the daemon waits
+ * until all hosts have replied to a query (links_due()), because the calls would block it if a host
+ * did not reply.
  */
 #include <errno.h>
 #include <string.h>
@@ -223,7 +224,7 @@ static bool can_mend(const struct coordinator *coord, uint32_t a, uint32_t b)
     return lost_a_link(coord, a, b) && is_present(coord, a) && is_present(coord, b);
 }
 
-/* Plan the next attempt. @missing: hosts or links are lost; @mended: this attempt had success. */
+/* Plan the next attempt. @missing: hosts or links are lost; @mended: this attempt mended a link. */
 static void attempt_next(struct coordinator *coord, bool missing, bool mended)
 {
     uint64_t ms = coord->check_ms;

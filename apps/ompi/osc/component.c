@@ -248,7 +248,10 @@ static int window_open(struct osc_fabemu_window *w, void **base, size_t bytes, i
 
     if (rc)
         return rc;
-    /* reports of a standstill have this name, and after window_exchange() only fences use it */
+    /*
+     * Reports of a standstill show this name. After window_exchange(), only fences make calls on
+     * this communicator.
+     */
     snprintf(name, sizeof name, "MPI_Win_fence of fabemu window %d", ompi_comm_get_cid(w->comm));
     (void)ompi_comm_set_name(w->comm, name);
     if (flavor == MPI_WIN_FLAVOR_ALLOCATE) {

@@ -8,7 +8,7 @@ import { KINDS, bytesText, counted, listText, timeText, withArticle } from "./wo
 
 const OLD_NS = 1e9; /* younger operations are ignored */
 const WORD = 2 ** 32; /* an MPI tag is the lower word of a tag of the fabric */
-const COMMUNICATOR = 2 ** 34; /* Open MPI puts the number of the communicator above 34 bits */
+const COMMUNICATOR = 2 ** 34; /* a tag divided by this: Open MPI's number of the communicator */
 const CYCLE_MOST = 3; /* in a cycle of more nodes, their operations are not described */
 
 function whyText({ kind, state }) {

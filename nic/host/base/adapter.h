@@ -289,7 +289,7 @@ struct fabemu {
     uint64_t pending_moved;   /* measure of progress at the last sample (progress/pending.c) */
     uint32_t pending_polls;   /* value of polls at the last sample */
     bool (*finalizing)(void); /* fabemu_finalizing(); may be NULL */
-    int rank; /* of this process in its MPI job; -1: none; set before it is attached */
+    int rank; /* in the MPI job; -1: not an MPI process; set while the process attaches */
     struct nic_offer offer; /* written by api/message.c */
     struct nic_probe probe; /* written by api/message.c */
 };

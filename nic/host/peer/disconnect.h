@@ -9,9 +9,10 @@
 #include "nic/host/base/peer.h"
 
 /**
- * nic_disconnect_now_ns - the clock of all limits on disconnecting: nic_now_ns(), on clocks raw and
- * real without the time in which processes of this host or the fabric had no core. There it may go
- * back a little, because part of that time is an estimate (emu_hostif_nic_starved()).
+ * nic_disconnect_now_ns - return the time by the clock of all limits on disconnecting. On clock
+ * virtual it is nic_now_ns(). On clocks raw and real, the time in which processes of this host or
+ * the fabric had no core is subtracted. Then the clock may go back a little, because part of the
+ * subtracted time is an estimate (emu_hostif_nic_starved()).
  */
 static inline uint64_t nic_disconnect_now_ns(const struct fabemu *fab)
 {

@@ -18,9 +18,9 @@ TABLE = pathlib.Path(__file__).parent.parent.parent / "apps/ompi/slower.def"
 ROW = re.compile(r"^SLOWER\((\w+), (\w+), (\d+), (\d+), (\w+)\)$", re.MULTILINE)
 PROFILES = {"CREDITS": "oq2004", "ACKNOWLEDGED": "qsnet3"}
 CALLS = 4
-STEP = 64  # bytes; all sizes are multiples, so that each rank has the same share
-MOST = 4 << 20  # the largest size that the benchmark calls
-# beyond this size, messages are faster on every clock (slower.c)
+STEP = 64  # bytes; all sizes are multiples of it, so that each rank has the same share
+MOST = 4 << 20  # bytes; the largest size that mpi_compare_bench can use
+# bytes; messages are faster at all larger sizes, on every clock (slower.c)
 BLOCKS = {"GATHER": 1 << 20, "SCATTER": 1 << 20, "SCAN": 1 << 20, "ALLTOALL": 1 << 14}
 
 
@@ -66,7 +66,8 @@ class SlowerTest(FabemuCase):
         return {size for size in ends | {STEP} if STEP <= size <= MOST}
 
     def check_rows(self, transport):
-        """Call each collective of the table at the ends of its ranges."""
+        """Call each collective of the table at the ends of its ranges and next to them, and check
+        how many calls used messages."""
         calls, expected = [], {}
         rows = [row[1:] for row in self.rows if row[0] == transport]
         for kind in sorted({kind for kind, ranks, *_ in rows if ranks == self.ranks}):

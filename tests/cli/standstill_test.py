@@ -269,7 +269,7 @@ class StandstillTest(FabemuCase):
                   "receive is posted$")
 
     def test_receive_missing__of_a_synchronous_send(self):
-        """Its short message has been sent. Only a receive of the confirmation is pending."""
+        """The short message has been sent. Only the receive of its confirmation is pending."""
         run = self.find("missing-receive-of-ssend",
                         r"#0 waits in a synchronous send \(MPI_Ssend or MPI_Issend\) to rank 1, "
                         r"tag 5 of communicator [3-9], for .* s: no matching receive is posted$")
@@ -279,7 +279,7 @@ class StandstillTest(FabemuCase):
         self.assertNotIn("bytes", send)
 
     def test_probes(self):
-        """No operation is pending."""
+        """All ranks probe for messages that nobody sends. No operation is pending."""
         self.find("probe-cycle", "ranks 0-3 wait for each other in a cycle$",
                   *[f"#{n} waits in a probe for a message from rank {(n + 1) % 4}, tag 5, for .* "
                     "s: no matching message has arrived$" for n in range(4)])

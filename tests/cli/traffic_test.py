@@ -417,7 +417,7 @@ class TrafficTest(FabemuCase):
         self.assertEqual((process.returncode, out), (130, ""))
 
     def test_silence__while_the_network_is_built(self):
-        """A network from a pipe, which ends after the line."""
+        """The network comes from a pipe, which stays open until fabemu has printed a line."""
         path = os.path.join(self.dir, "slow.topo")
         os.mkfifo(path)
         process = self.start("traffic", "--topo", path)

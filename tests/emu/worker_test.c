@@ -126,9 +126,9 @@ static void pass__later_device_is_stepped_in_the_same_pass(void)
 }
 
 /*
- * The first device is signalled while the worker sleeps, is about to, or at random; it signals the
- * second. The workers count as oversubscribed, so that they sleep after a few yields: on a loaded
- * host a yield takes milliseconds.
+ * The first device is signalled while the worker sleeps, while it is about to sleep, or at a random
+ * time. Then the first device signals the second. The workers count as oversubscribed, so that they
+ * sleep after a few yields: on a loaded host a yield takes milliseconds.
  */
 static void sleep__signalled_device_is_stepped(void)
 {

@@ -105,7 +105,7 @@ static void missing_receive(void)
     free(bytes);
 }
 
-/* The same, with a short message that a synchronous send confirms, on another communicator. */
+/* Rank 1 has forgotten to receive a short synchronous send, on another communicator. */
 static void missing_receive_of_ssend(void)
 {
     MPI_Comm other;
@@ -123,7 +123,7 @@ static void probe_cycle(void)
     MPI_Probe((rank + 1) % size, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-/* One rank has forgotten a fence. */
+/* Rank 0 has forgotten a fence. */
 static void skip_fence(void)
 {
     MPI_Win window;

@@ -1429,8 +1429,9 @@ static void sends_nothing(struct conn *conn, struct json_object *call)
 }
 
 /*
- * In the audit at the end, the coordinator waits for a host that does not answer until the limit of
- * the last call, although other calls may take longer, and not at all once the end is requested.
+ * The audit at the end has its own time limit, which is shorter than that of other calls here. A
+ * host that does not answer in this time is lost. Once the end is requested, the coordinator does
+ * not wait for any host.
  */
 static void audit__unanswered_ends(void)
 {

@@ -636,7 +636,7 @@ static void pair__dropping_on_several_cables_is_reported_once(void)
     fixture_close(&r);
 }
 
-/* Another host reports a forged number of further losses. It does not wrap around. */
+/* Another host reports a forged number of further losses. The sum does not wrap around. */
 static void pair__forged_number_of_losses_does_not_wrap(void)
 {
     struct fixture r;

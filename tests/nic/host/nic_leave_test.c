@@ -721,8 +721,8 @@ static void leave__waits_briefly_for_a_process_that_misses_nothing(void)
 }
 
 /*
- * The same with other bounds: a short one; none, where the bound of the whole disconnect applies;
- * and a short one while the processes have no core, which does not count.
+ * The same with other bounds: a short one; none, so that the bound of the whole disconnect applies;
+ * and a short one while the processes have no core. Time without a core does not count.
  */
 static void leave__respects_its_bounds(void)
 {
@@ -744,8 +744,8 @@ static void leave__respects_its_bounds(void)
 
         for (uint64_t end = began_ns + (bound != SHORT ? 50000000 : PATIENCE_NS);
              !done && emu_now_ns() < end;) {
-            fake_step(w.fake); /* nobody steps the other */
-            if (bound == STARVED) /* a second more, in case this test itself loses its core */
+            fake_step(w.fake);    /* nobody steps the other */
+            if (bound == STARVED) /* 1 s too much, in case this test itself loses its core */
                 atomic_store(&w.fab[0]->hostif.shared->starved_ns,
                              emu_now_ns() - began_ns + 1000000000);
             done = leave_step(&w, 0);

@@ -10,6 +10,7 @@ import os
 import pathlib
 import re
 import shutil
+import subprocess
 import unittest
 
 from cli_helpers import FabemuCase, main
@@ -114,6 +115,15 @@ class SlowerTest(FabemuCase):
         count = self.counts("mpi_overlap_bench", "--rounds", "2", "--sleep")["allreduce"]
         self.assertNotIn("slower", count["why"])
         self.assertGreater(count["in_switch"], CALLS)
+
+    def test_an_unknown_collective_of_the_benchmark__is_an_error(self):
+        bench = os.path.join(os.path.dirname(self.command), "tests", "mpi_compare_bench")
+        for calls, words in (("FOO:8", "there is no collective FOO"),
+                             ("reduce", "it must be COLLECTIVE:BYTES,...")):
+            done = subprocess.run([bench, "--alone", "--calls", calls], env=self.env, timeout=60,
+                                  capture_output=True, text=True)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(words, done.stderr)
 
 
 if __name__ == "__main__":

@@ -744,7 +744,7 @@ static void leave__respects_its_bounds(void)
 
         for (uint64_t end = began_ns + (bound != SHORT ? 50000000 : PATIENCE_NS);
              !done && emu_now_ns() < end;) {
-            fake_step(w.fake); /* nobody steps the other */
+            fake_step(w.fake);    /* nobody steps the other */
             if (bound == STARVED) /* a second more, in case this test itself loses its core */
                 atomic_store(&w.fab[0]->hostif.shared->starved_ns,
                              emu_now_ns() - began_ns + 1000000000);

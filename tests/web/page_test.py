@@ -1713,6 +1713,21 @@ class Recorded(InBrowser):
         self.browser.driver.refresh()
         self.browser.until("return /not begin/.test(document.getElementById('feed').textContent)")
 
+    def test_narrow_blocks_show_their_first_node(self):
+        """Where the range does not fit into one line, nor its first number with a dash."""
+        record = os.path.join(self.dir, "record")
+        done = self.fabemu("traffic", "--topo", "kary:32,2", "--load", "0.1", "--warmup", "1us",
+                           "--measure", "2us", "--telemetry", record)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.browser.size(1920, 1080)
+        self.browser.open(self.start("web", record).stdout.readline().split()[1])
+        self.browser.until("return fabemu.model?.taken > 0 && fabemu.drawn().items.length")
+        texts = self.browser.run("const s = document.getElementById('seek'); s.value = 0;"
+                                 "setTimeout(() => s.dispatchEvent(new Event('input')));" +
+                                 CANVAS_TEXTS)
+        for first in range(0, 1024, 32):
+            self.assertTrue({f"{first}", f"{first}–", f"{first}–{first + 31}"} & set(texts), texts)
+
     def test_several_runs_in_a_recording(self):
         record = os.path.join(self.dir, "record")
         done = self.fabemu("traffic", "--topo", "kary:2,2", "--load", "0.2,0.6", "--warmup", "2us",

@@ -1713,6 +1713,38 @@ class Recorded(InBrowser):
         self.browser.driver.refresh()
         self.browser.until("return /not begin/.test(document.getElementById('feed').textContent)")
 
+    def test_a_program_in_simulated_time__is_replayed_snapshot_by_snapshot(self):
+        """Its snapshots are 100 ms of the host's time apart, here 1 us of simulated time."""
+        record = os.path.join(self.dir, "record")
+        with open(record, "w") as f:
+            for line in ({**SHAPE, "clock": "virtual"}, *(
+                    {"event": "telemetry", "sample": i, "since": i - 1, "at_ps": i * 10**6,
+                     "totals": {"hops": i}} for i in range(1, 41))):
+                f.write(json.dumps(line, separators=(",", ":")) + "\n")
+        self.browser.open(self.start("web", record).stdout.readline().split()[1])
+        self.browser.until("return fabemu.model?.taken > 2")
+        self.assertNotIn("(1.00 s)", self.browser.text("#selection"))
+        self.browser.until("return fabemu.model.sample === 40")
+        self.assertAlmostEqual(self.browser.run("return fabemu.feed.at"), 3.9)  # ten per second
+        self.assertEqual(self.browser.run("return document.getElementById('seek')"
+                                          ".getAttribute('aria-valuetext')"), "40.0 µs")
+        self.check_no_complaints()
+
+    def test_narrow_blocks_show_their_first_node(self):
+        """Where the range does not fit into one line, nor its first number with a dash."""
+        record = os.path.join(self.dir, "record")
+        done = self.fabemu("traffic", "--topo", "kary:32,2", "--load", "0.1", "--warmup", "1us",
+                           "--measure", "2us", "--telemetry", record)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.browser.size(1920, 1080)
+        self.browser.open(self.start("web", record).stdout.readline().split()[1])
+        self.browser.until("return fabemu.model?.taken > 0 && fabemu.drawn().items.length")
+        texts = self.browser.run("const s = document.getElementById('seek'); s.value = 0;"
+                                 "setTimeout(() => s.dispatchEvent(new Event('input')));" +
+                                 CANVAS_TEXTS)
+        for first in range(0, 1024, 32):
+            self.assertTrue({f"{first}", f"{first}–", f"{first}–{first + 31}"} & set(texts), texts)
+
     def test_several_runs_in_a_recording(self):
         record = os.path.join(self.dir, "record")
         done = self.fabemu("traffic", "--topo", "kary:2,2", "--load", "0.2,0.6", "--warmup", "2us",

@@ -9,6 +9,7 @@
  * onLeftOut() when it has skipped an invalid line.
  */
 
+import { isPacedByHost } from "./model.js";
 import { isValidLine, isValidShape } from "./validate.js";
 
 const SNAPSHOTS_PER_S = 10; /* snapshots of a recording that are shown per second, at speed 1 */
@@ -252,7 +253,7 @@ export class FileFeed {
    */
   read(text) {
     const rows = text.split("\n"), early = [];
-    let at = 0, unit = 1e9, base = 0, every = 0, shape = null;
+    let at = 0, unit = 1e9, base = 0, every = 0, snapshots = 0, shape = null;
     rows.forEach((row, i) => {
       const line = this.parse(row, i, rows.length);
       if (!line) return;
@@ -271,9 +272,12 @@ export class FileFeed {
         unit = line.clock === "virtual" ? 1e12 : 1e9;
         base = at += every;
         every = this.paceOf(line) / SNAPSHOTS_PER_S;
+        snapshots = 0;
       }
-      if (line.event === "telemetry")
-        at = base + (shape.clock === "virtual" ? line.at_ps : line.at_ns) / unit;
+      if (line.event === "telemetry") {
+        const passed = (shape.clock === "virtual" ? line.at_ps : line.at_ns) / unit;
+        at = base + (isPacedByHost(shape) ? snapshots++ * every : passed);
+      }
       this.lines.push({ line, at });
       for (const before of early.splice(0))
         if (isValidLine(shape, before)) this.lines.push({ line: before, at });

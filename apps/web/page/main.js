@@ -503,7 +503,7 @@ class Page {
     $("replayname").textContent = feed.name;
     $("seek").value = String(Math.round(1000 * (feed.at - feed.first) /
       (feed.last - feed.first || 1)));
-    $("seek").setAttribute("aria-valuetext", `${feed.at.toFixed(1)} s`);
+    $("seek").setAttribute("aria-valuetext", this.model ? timeText(this.model.at) : "");
   }
 
   /* If there is no matrix, disable its button and give the reason. */

@@ -69,6 +69,12 @@ class Counters {
   }
 }
 
+/**
+ * Return whether snapshots show simulated time, but are taken at intervals of the host's time. This
+ * is true for programs in simulated time. Traffic has intervals of simulated time.
+ */
+export const isPacedByHost = (shape) => shape.clock === "virtual" && !shape.generators;
+
 export class Model {
   constructor(shape) {
     this.shape = shape;
@@ -195,7 +201,7 @@ export class Model {
 
   /** Return the meaning of the means: "per second: mean of the last 10 snapshots (1.00 s)". */
   get meanText() {
-    const { every_ns: every } = this.shape;
+    const every = isPacedByHost(this.shape) ? 0 : this.shape.every_ns;
     return `per second${this.virtual ? " of simulated time" : ""}: ` +
       `mean of the last ${RECENT} snapshots` +
       `${every ? ` (${timeText((RECENT * every) / 1e9)})` : ""}`;

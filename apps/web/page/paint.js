@@ -430,8 +430,8 @@ export class Painter {
     ctx.font = this.font(0.85);
     const short = ctx.measureText(`${low}–${high}`).width <= w - 2; /* otherwise in two lines */
     const named = counts[0] + model.spanText(model.nodeNames, item.nodes);
-    this.label(range && !short ? [`${low}–`] : [named, ...counts], item.x, y + h - 24 * this.zoom,
-      w - 4);
+    this.label(range && !short ? [`${low}–`, `${low}`] : [named, ...counts], item.x,
+      y + h - 24 * this.zoom, w - 4);
     if (range)
       this.label([short ? `${low}–${high}` : `${high}`], item.x, y + h - 10 * this.zoom, w - 2);
   }

@@ -11,11 +11,15 @@
 #include <errno.h>
 #include <getopt.h>
 #include <json-c/json.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "apps/base/bounds.h"
 #include "apps/base/fold.h"
@@ -578,10 +582,34 @@ bool options_sets(const struct options *options, const char *field)
     return false;
 }
 
+/*
+ * Return whether PR_SET_TSC makes the instruction RDTSC raise a signal. Some virtual machines
+ * accept the setting and ignore it, so a child tries it.
+ */
+static bool rdtsc_can_fault(void)
+{
+#ifdef __x86_64__
+    const struct rlimit no_core = {0};
+    int status;
+    pid_t child = fork();
+
+    if (child == 0) {
+        signal(SIGSEGV, SIG_DFL);
+        setrlimit(RLIMIT_CORE, &no_core);
+        if (prctl(PR_SET_TSC, PR_TSC_SIGSEGV) == 0)
+            __builtin_ia32_rdtsc();
+        _exit(0);
+    }
+    return child > 0 && waitpid(child, &status, 0) == child && WIFSIGNALED(status) &&
+           WTERMSIG(status) == SIGSEGV;
+#else
+    return false;
+#endif
+}
+
 static int check_together(const struct options *options, const struct options_command *command)
 {
     bool virtual = options->clock == EMU_CLOCK_VIRTUAL;
-    int mode;
 
     if (options->topo && options->nodes)
         return options_usage_error(command->name, "--topo and --nodes cannot be used together");
@@ -595,9 +623,10 @@ static int check_together(const struct options *options, const struct options_co
     for (size_t i = 0; i < ROWS && !virtual; i++)
         if (options->given >> i & 1 && rows[i].group & OPTIONS_COMPUTE)
             return options_usage_error(command->name, "--%s needs --clock virtual", rows[i].name);
-    if (options->tsc && prctl(PR_GET_TSC, &mode))
-        return options_usage_error(command->name, "--tsc needs a processor of type x86-64, and a "
-                                                  "kernel with PR_SET_TSC");
+    if (options->tsc && !rdtsc_can_fault())
+        return options_usage_error(command->name,
+                                   "--tsc needs a processor of type x86-64, and a kernel or "
+                                   "virtual machine that lets RDTSC raise a signal (PR_SET_TSC)");
     if (options->goal && options->compute_file)
         return options_usage_error(command->name, "--goal cannot be used with --compute record or "
                                                   "replay");

@@ -220,6 +220,12 @@ class FabemuCase(unittest.TestCase):
                                    **kwargs),
             lambda done: (done.returncode, done.stderr))
 
+    def need_tsc(self):
+        """Skip the test where RDTSC cannot raise a signal."""
+        done = self.fabemu("run", "--clock", "virtual", "--tsc", "--", "true")
+        if "lets RDTSC raise a signal" in flat(done.stderr):
+            self.skipTest("RDTSC cannot raise a signal on this machine")
+
     def start(self, *args, **kwargs):
         process = subprocess.Popen([self.command, *args], env=self.env, text=True,
                                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,

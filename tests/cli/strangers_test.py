@@ -7,7 +7,6 @@
 """
 import json
 import os
-import platform
 import shutil
 import sys
 import unittest
@@ -92,8 +91,8 @@ class StrangersTest(FabemuCase):
     def test_qsnet3(self):
         self.check_all(PROGRAMS, "--profile", "qsnet3")
 
-    @unittest.skipUnless(platform.machine() == "x86_64", "needs x86-64")
     def test_tsc(self):
+        self.need_tsc()
         self.check_all(WITH_TSC, "--tsc")
 
     def test_dlopen(self):

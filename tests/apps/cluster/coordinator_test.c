@@ -602,12 +602,13 @@ static void rerouted__forged_number_does_not_wrap(void)
  * How many switches are accepted from @reply, which lists contributions that reached the other
  * host.
  */
-static uint32_t arrived_switches(const struct fabric_mirror *mirror, const char *reply)
+static uint32_t arrived_switches(const struct fabric_mirror *mirror, uint32_t group,
+                                 const char *reply)
 {
     struct fabric_arrived arrived[8];
 
     answer_text = reply;
-    return mirror->arrived(mirror->ctx, 0, 0, arrived, 8);
+    return mirror->arrived(mirror->ctx, group, 0, arrived, 8);
 }
 
 #if EMU_PORT_WORDS == 1
@@ -619,23 +620,71 @@ static uint32_t arrived_switches(const struct fabric_mirror *mirror, const char 
 static void arrivals__at_unknown_ports_are_skipped(void)
 {
     const struct fabric_mirror *mirror = stage_open("arrived", reports);
+    uint32_t group;
 
     CU_ASSERT_EQUAL_FATAL(stage.graph->ports, 4);
+    group = fixture_group_of_first(stage.fabric, NODES);
     stage_divide();
-    CU_ASSERT_EQUAL(arrived_switches(mirror,
+    CU_ASSERT_EQUAL(arrived_switches(mirror, group,
                                      "{\"arrived\":[0,15" MORE_WORDS ",1,8" MORE_WORDS "]}"),
                     2);
-    CU_ASSERT_EQUAL(arrived_switches(mirror,
+    CU_ASSERT_EQUAL(arrived_switches(mirror, group,
                                      "{\"arrived\":[0,16" MORE_WORDS ",1,8" MORE_WORDS "]}"),
                     1);
-    CU_ASSERT_EQUAL(arrived_switches(mirror, /* switch 2 is on the coordinator; 900: no switch */
+    /* switch 2 is on the coordinator; 900: no switch */
+    CU_ASSERT_EQUAL(arrived_switches(mirror, group,
                                      "{\"arrived\":[2,1" MORE_WORDS ",900,1" MORE_WORDS
                                      ",1,8" MORE_WORDS "]}"),
                     1);
-    CU_ASSERT_EQUAL(arrived_switches(mirror, "{\"arrived\":[0,9223372036854775808]}"), 0);
-    CU_ASSERT_EQUAL(arrived_switches(mirror, "{\"arrived\":[0,\"1\",1,null,2,[]]}"), 0);
-    CU_ASSERT_EQUAL(arrived_switches(mirror, "{\"arrived\":[0,1" MORE_WORDS ",1]}"), 1);
-    CU_ASSERT_EQUAL(arrived_switches(mirror, "{\"arrived\":7}"), 0);
+    CU_ASSERT_EQUAL(arrived_switches(mirror, group, "{\"arrived\":[0,9223372036854775808]}"), 0);
+    CU_ASSERT_EQUAL(arrived_switches(mirror, group, "{\"arrived\":[0,\"1\",1,null,2,[]]}"), 0);
+    CU_ASSERT_EQUAL(arrived_switches(mirror, group, "{\"arrived\":[0,1" MORE_WORDS ",1]}"), 1);
+    CU_ASSERT_EQUAL(arrived_switches(mirror, group, "{\"arrived\":7}"), 0);
+    fixture_group_end(stage.fabric, group);
+    stage_close();
+    CU_ASSERT_EQUAL(stage.lost, 0);
+}
+
+/*
+ * A host that names a switch twice, or one that does not combine for the group, uses up no space
+ * for the switches of other hosts. The group has one switch, because its members are at one switch.
+ */
+static void arrivals__are_accepted_once_for_each_switch_of_the_group(void)
+{
+    const struct fabric_mirror *mirror = stage_open("arrived", reports);
+    uint32_t group = fixture_group_of_first(stage.fabric, 2);
+
+    stage_divide();
+    CU_ASSERT_EQUAL(arrived_switches(mirror, group,
+                                     "{\"arrived\":[0,1" MORE_WORDS ",0,2" MORE_WORDS
+                                     ",1,1" MORE_WORDS "]}"),
+                    1);
+    CU_ASSERT_EQUAL(arrived_switches(mirror, UINT32_MAX, "{\"arrived\":[0,1" MORE_WORDS "]}"), 0);
+    fixture_group_end(stage.fabric, group);
+    stage_close();
+    CU_ASSERT_EQUAL(stage.lost, 0);
+}
+
+/* A host without a part of a group cannot report that calls of the group's members differ. */
+static void mismatch__of_the_group_of_others_is_ignored(void)
+{
+    const struct fabric_mirror *mirror = stage_open("mismatch", reports);
+    struct emu_mismatch mismatch = {.first.src = 2, .other.src = 3};
+    char text[2 * sizeof mismatch + 32];
+    struct json_object *digits = hosts_to_hex(&mismatch, sizeof mismatch);
+    uint32_t group;
+
+    snprintf(text, sizeof text, "{\"mismatch\":\"%s\"}", json_object_get_string(digits));
+    json_object_put(digits);
+    answer_text = text;
+    group = fixture_group_of_first(stage.fabric, 2);
+    CU_ASSERT_FALSE(mirror->mismatch(mirror->ctx, group, &mismatch));
+    fixture_group_end(stage.fabric, group);
+    stage_divide();
+    group = fixture_group_of_first(stage.fabric, 2);
+    CU_ASSERT_TRUE(mirror->mismatch(mirror->ctx, group, &mismatch));
+    CU_ASSERT_EQUAL(mismatch.other.src, 3);
+    fixture_group_end(stage.fabric, group);
     stage_close();
     CU_ASSERT_EQUAL(stage.lost, 0);
 }
@@ -1521,6 +1570,8 @@ int main(void)
         CASE(audit__of_a_host_adds_to_those_of_others),
         CASE(rerouted__forged_number_does_not_wrap),
         CASE(arrivals__at_unknown_ports_are_skipped),
+        CASE(arrivals__are_accepted_once_for_each_switch_of_the_group),
+        CASE(mismatch__of_the_group_of_others_is_ignored),
         CASE(stalls__elsewhere_are_skipped),
         CASE(hit__of_an_unknown_device_is_skipped),
         CASE(hit__of_the_future_counts_as_of_now),

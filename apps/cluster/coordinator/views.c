@@ -231,12 +231,14 @@ struct stalls_list {
     uint64_t now_ns;
 };
 
+/* Use at most half of the space that is left, so that the other hosts can report stalls, too. */
 static void stalls_take(void *ctx, uint32_t host, struct json_object *reply)
 {
     struct json_object *list = json_object_object_get(reply, "stalls");
     struct stalls_list *stalls = ctx;
+    uint32_t max = stalls->count + (stalls->max - stalls->count + 1) / 2;
 
-    for (size_t i = 0; i + HOSTS_STALL <= emu_json_count(list) && stalls->count < stalls->max;
+    for (size_t i = 0; i + HOSTS_STALL <= emu_json_count(list) && stalls->count < max;
          i += HOSTS_STALL) {
         uint64_t age_ns = hosts_number_at(list, i + 4);
         struct fabric_stall *stall = &stalls->at[stalls->count];

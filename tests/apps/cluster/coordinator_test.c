@@ -705,6 +705,22 @@ static void stalls__elsewhere_are_skipped(void)
     CU_ASSERT_EQUAL(stage.lost, 0);
 }
 
+#define A_STALL "4294967295,1,3,2,7"
+
+/* A host that reports more stalls than there is space for leaves half of it to other hosts. */
+static void stalls__of_a_host_leave_space(void)
+{
+    const struct fabric_mirror *mirror = stage_open("stalls", reports);
+    struct fabric_stall stalls[3];
+
+    stage_divide();
+    answer_text = "{\"stalls\":[" A_STALL "," A_STALL "," A_STALL "," A_STALL "]}";
+    CU_ASSERT_EQUAL(mirror->stalls(mirror->ctx, 7, stalls, 3), 2);
+    CU_ASSERT_EQUAL(mirror->stalls(mirror->ctx, 7, stalls, 1), 1);
+    stage_close();
+    CU_ASSERT_EQUAL(stage.lost, 0);
+}
+
 static const struct emu_fault_hit a_hit = {.fault = 1, .what = EMU_FAULT_LOSE, .packet = 1};
 
 static void count_hit(void *ctx, const struct emu_fault_hit *hit)
@@ -1573,6 +1589,7 @@ int main(void)
         CASE(arrivals__are_accepted_once_for_each_switch_of_the_group),
         CASE(mismatch__of_the_group_of_others_is_ignored),
         CASE(stalls__elsewhere_are_skipped),
+        CASE(stalls__of_a_host_leave_space),
         CASE(hit__of_an_unknown_device_is_skipped),
         CASE(hit__of_the_future_counts_as_of_now),
         CASE(hits__are_found_by_their_fault),

@@ -1236,6 +1236,7 @@ static void comm__of_another_host_is_complete(void)
     }
     CU_ASSERT_EQUAL_FATAL(fabric_comm_read(stage.fabric, &all), 0);
     CU_ASSERT_EQUAL(all.pairs, 3 * NODES + 1);
+    stage_divide();
     mirror->comm(mirror->ctx, &sum);
     CU_ASSERT_EQUAL(stage.asked, (all.pairs + AT_ONCE - 1) / AT_ONCE);
     CU_ASSERT_EQUAL_FATAL(sum.pairs, all.pairs);
@@ -1277,6 +1278,7 @@ static void comm__beyond_the_limit_is_counted(void)
     static struct fabric_comm sum;
     struct json_object *comm, *list;
 
+    stage_open(NULL, reports);
     for (uint32_t room = 0; room < 2; room++) {
         sum = (struct fabric_comm){.nodes = NODES, .pairs = FABRIC_PAIRS_MOST - room};
         sum.pair = malloc(sum.pairs * sizeof *sum.pair);
@@ -1287,7 +1289,7 @@ static void comm__beyond_the_limit_is_counted(void)
             for (uint64_t k = 0; k < 4; k++)
                 json_object_array_add(list, json_object_new_uint64(k < 2 ? 1 : 10 * i + k));
         json_object_object_add(comm, "pairs", list);
-        hosts_comm_add(&sum, comm);
+        hosts_comm_add(&sum, fabric_config_of(stage.fabric), 0, comm);
         json_object_put(comm);
         CU_ASSERT_EQUAL(sum.pairs, FABRIC_PAIRS_MOST);
         CU_ASSERT_EQUAL(sum.more_messages, room ? 12 + 22 : 2 + 12 + 22);
@@ -1296,6 +1298,29 @@ static void comm__beyond_the_limit_is_counted(void)
             CU_ASSERT_EQUAL(sum.pair[FABRIC_PAIRS_MOST - 1].messages, 2);
         fabric_comm_free(&sum);
     }
+    stage_close();
+}
+
+/* A host cannot invent messages of processes on other hosts, nor a trap there. */
+static void comm__of_the_nodes_of_others_is_ignored(void)
+{
+    const struct fabric_mirror *mirror = stage_open("comm", reports);
+    struct fabric_comm sum = {.nodes = NODES};
+
+    answer_text = "{\"comm\":{\"pairs\":[1,2,3,4, 4000000000,0,1,1],\"more_messages\":5,"
+                  "\"memory\":[6,7,1,2,13,8,9]}}";
+    mirror->comm(mirror->ctx, &sum); /* all nodes are on the coordinator */
+    CU_ASSERT_EQUAL(sum.pairs, 0);
+    CU_ASSERT_EQUAL(sum.more_messages, 5);
+    CU_ASSERT_EQUAL(sum.memory.traps, 0);
+    stage_divide(); /* all nodes are on the other host */
+    mirror->comm(mirror->ctx, &sum);
+    CU_ASSERT_EQUAL(sum.pairs, 1);
+    CU_ASSERT_EQUAL(sum.memory.traps, 7);
+    CU_ASSERT_EQUAL(sum.memory.node, 1);
+    fabric_comm_free(&sum);
+    stage_close();
+    CU_ASSERT_EQUAL(stage.lost, 0);
 }
 
 /* The sums of forged counts of another host do not wrap around, and negative counts are 0. */
@@ -1305,15 +1330,17 @@ static void comm__forged_counts_do_not_wrap(void)
     static struct fabric_totals totals;
     struct json_object *comm = json_object_new_object(), *list = json_object_new_array();
 
+    stage_open(NULL, reports);
     sum = (struct fabric_comm){.nodes = NODES, .more_bytes = 7, .unreported = 7, .memory.traps = 7};
     json_object_object_add(comm, "more_messages", json_object_new_int64(-1));
     json_object_object_add(comm, "more_bytes", json_object_new_uint64(UINT64_MAX - 3));
     json_object_object_add(comm, "unreported", json_object_new_int64(INT64_MIN));
     for (uint64_t i = 0; i < 7; i++)
-        json_object_array_add(list, json_object_new_uint64(UINT64_MAX - 3));
+        json_object_array_add(list, json_object_new_uint64(i == 2 ? 1 : UINT64_MAX - 3));
     json_object_object_add(comm, "memory", list);
-    hosts_comm_add(&sum, comm);
+    hosts_comm_add(&sum, fabric_config_of(stage.fabric), 0, comm);
     json_object_put(comm);
+    stage_close();
     CU_ASSERT_EQUAL(sum.more_messages, 0);
     CU_ASSERT_EQUAL(sum.more_bytes, UINT64_MAX);
     CU_ASSERT_EQUAL(sum.unreported, 7);
@@ -1603,7 +1630,7 @@ int main(void)
         CASE(comm__of_another_host_is_complete),
         CASE(comm__without_an_end_loses_the_host),
         CASE(comm__beyond_the_limit_is_counted),
-        CASE(comm__forged_counts_do_not_wrap),
+        CASE(comm__of_the_nodes_of_others_is_ignored),
         CASE(comm__forged_counts_do_not_wrap),
         CASE(link__lost_repeatedly_is_repaired),
         CASE(connect__failure_shows_printable_text),

@@ -227,7 +227,7 @@ bool fabric_has_group(const struct fabric *fabric, uint32_t id, uint32_t host)
 {
     const struct fabric_group *group = fabric_group_at(fabric, id);
 
-    return group && (group->hosts >> host & 1);
+    return !group || (group->hosts >> host & 1);
 }
 
 static const struct emu_mismatch *mismatch_here(const struct fabric_group *group)

@@ -87,7 +87,8 @@ const struct emu_mismatch *fabric_mismatch(struct fabric *fabric, uint32_t id);
 
 /**
  * fabric_has_group - return whether @host has, or had, a member or a switch of the tree of group
- * @id. Only such a host may report a mismatch of the group.
+ * @id, or the group was freed while a report on it was under way. Only such a host may report on
+ * the group's collectives.
  */
 bool fabric_has_group(const struct fabric *fabric, uint32_t id, uint32_t host);
 

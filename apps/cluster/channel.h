@@ -126,11 +126,13 @@ void hosts_totals_add(struct fabric_totals *sum, struct json_object *list);
  * beginning with pair number @from. If further pairs are left out, "next" is the number of the
  * first of them. Data other than pairs is included only if @from is 0. Returns NULL if there is no
  * memory.
- * hosts_comm_add() - add such an object to @sum; invalid parts are ignored.
+ * hosts_comm_add() - add such an object of @host to @sum. Ignore invalid parts, and what it says
+ * about the nodes of other hosts.
  */
 #define HOSTS_PAIRS_MOST 65536u /* maximum number of pairs per message */
 struct json_object *hosts_comm_list(struct fabric *fabric, uint64_t from, uint32_t most);
-void hosts_comm_add(struct fabric_comm *sum, struct json_object *comm);
+void hosts_comm_add(struct fabric_comm *sum, const struct fabric_config *config, uint32_t host,
+                    struct json_object *comm);
 
 #define HOSTS_STALL 5u /* numbers per stalled link in a reply to "stalls" */
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "apps/fabric/comm.h"
+#include "apps/fabric/hosts.h"
 #include "apps/fabric/links.h"
 #include "emu/hostif/pending.h"
 #include "emu/util/count.h"
@@ -243,15 +244,22 @@ static struct json_object *memory_list(const struct fabric_comm_memory *memory)
     return list;
 }
 
-static void memory_add(struct fabric_comm_memory *sum, struct json_object *list)
+/* Return whether @node exists and is on @host. */
+static bool node_is_on(const struct fabric_config *config, uint64_t node, uint32_t host)
+{
+    return node < config->graph->nodes && fabric_node_host(config, (uint32_t)node) == host;
+}
+
+static void memory_add(struct fabric_comm_memory *sum, const struct fabric_config *config,
+                       uint32_t host, struct json_object *list)
 {
     uint64_t traps = list ? hosts_number_at(list, 1) : 0;
 
     if (list)
         emu_sum(&sum->translated, hosts_number_at(list, 0));
-    emu_sum(&sum->traps, traps);
-    if (!traps)
+    if (!traps || !node_is_on(config, hosts_number_at(list, 2), host))
         return;
+    emu_sum(&sum->traps, traps);
     sum->node = (uint32_t)hosts_number_at(list, 2);
     sum->last = (struct emu_comm_trap){.from = (uint32_t)hosts_number_at(list, 3),
                                        .error = (uint32_t)hosts_number_at(list, 4),
@@ -342,8 +350,12 @@ static void comm_sums_add(struct fabric_comm *sum, struct json_object *list)
                  COMM_SUM_NUMBERS);
 }
 
-/* Add the pairs in @list. Pairs beyond FABRIC_PAIRS_MOST are only added to the sums. */
-static void pairs_add(struct fabric_comm *sum, struct json_object *list)
+/*
+ * Add the pairs in @list that have their first node on @host, because the host of the sender counts
+ * the messages. Pairs beyond FABRIC_PAIRS_MOST are only added to the sums.
+ */
+static void pairs_add(struct fabric_comm *sum, const struct fabric_config *config, uint32_t host,
+                      struct json_object *list)
 {
     size_t count = list ? json_object_array_length(list) / OF_PAIR : 0;
     size_t capacity = sum->pairs < FABRIC_PAIRS_MOST ? FABRIC_PAIRS_MOST - sum->pairs : 0;
@@ -361,7 +373,7 @@ static void pairs_add(struct fabric_comm *sum, struct json_object *list)
         uint64_t messages = hosts_number_at(list, OF_PAIR * i + 2);
         uint64_t bytes = hosts_number_at(list, OF_PAIR * i + 3);
 
-        if (from >= sum->nodes || to >= sum->nodes)
+        if (!node_is_on(config, from, host) || to >= sum->nodes)
             continue;
         if (pair && capacity) {
             sum->pair[sum->pairs++] = (struct fabric_pair){.from = (uint32_t)from,
@@ -382,13 +394,14 @@ static uint64_t count_of(struct json_object *comm, const char *name)
     return json_object_get_uint64(json_object_object_get(comm, name));
 }
 
-void hosts_comm_add(struct fabric_comm *sum, struct json_object *comm)
+void hosts_comm_add(struct fabric_comm *sum, const struct fabric_config *config, uint32_t host,
+                    struct json_object *comm)
 {
     cells_add(sum, list_of(comm, "cells", OF_CELL * CELLS, OF_CELL));
     comm_sums_add(sum, list_of(comm, "sampled", COMM_SUM_NUMBERS * COMM_SUMS, COMM_SUM_NUMBERS));
-    pairs_add(sum, list_of(comm, "pairs", 0, OF_PAIR));
+    pairs_add(sum, config, host, list_of(comm, "pairs", 0, OF_PAIR));
     emu_sum(&sum->more_messages, count_of(comm, "more_messages"));
     emu_sum(&sum->more_bytes, count_of(comm, "more_bytes"));
     emu_sum(&sum->unreported, count_of(comm, "unreported"));
-    memory_add(&sum->memory, list_of(comm, "memory", OF_MEMORY, OF_MEMORY));
+    memory_add(&sum->memory, config, host, list_of(comm, "memory", OF_MEMORY, OF_MEMORY));
 }

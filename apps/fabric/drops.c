@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "apps/fabric/internal.h"
+#include "apps/fabric/stalls.h"
 #include "emu/retry/intake.h"
 #include "emu/util/now.h"
 
@@ -94,21 +95,12 @@ static void drop_add(struct fabric *fabric, const struct fabric_drop *drop)
     drops->at[drops->count++].found_ns = emu_now_ns();
 }
 
-/*
- * Return whether @host has, or had, a member or a switch of the tree of the group that a loss
- * concerns. Also return true if the loss concerns no group, or if the group was freed while the
- * report of the loss was under way.
- */
+/* Return whether @host may report a loss of this group, or whether the loss concerns no group. */
 static bool host_has_group(const struct fabric *fabric, uint32_t host,
                            const struct fabric_drop *drop)
 {
-    const struct fabric_group *group;
-
-    if (drop->what == FABRIC_LOST_SEGMENT || drop->what == FABRIC_UNIT_OUT ||
-        drop->what == FABRIC_UNIT_BACK)
-        return true;
-    group = fabric_group_at(fabric, drop->group);
-    return !group || (group->hosts >> host & 1);
+    return drop->what == FABRIC_LOST_SEGMENT || drop->what == FABRIC_UNIT_OUT ||
+           drop->what == FABRIC_UNIT_BACK || fabric_has_group(fabric, drop->group, host);
 }
 
 /*

@@ -70,10 +70,15 @@ uint32_t fabric_arrived(const struct fabric *fabric, uint32_t id, uint32_t seq,
 bool fabric_arrived_is_on(const struct fabric *fabric, uint32_t id, uint32_t at, uint32_t host)
 {
     const struct fabric_group *group = fabric_group_at(fabric, id);
+    bool combines = false;
 
-    if (group && group->engines)
-        return fabric_engine_number_is_on(fabric, at, host);
-    return at < fabric->config.graph->switches && fabric_switch_host(&fabric->config, at) == host;
+    for (uint32_t i = 0; group && !combines && i < arrived_max(group); i++)
+        combines = at ==
+                   (group->engines ? group->engines->at[i].number : group->tree.switches[i].sw);
+    if (!combines)
+        return false;
+    return group->engines ? fabric_engine_number_is_on(fabric, at, host)
+                          : fabric_switch_host(&fabric->config, at) == host;
 }
 
 struct arrived {
@@ -216,6 +221,13 @@ uint32_t fabric_gaps(struct fabric *fabric, uint32_t id, uint32_t seq, struct fa
     }
     free(arrived.at);
     return count;
+}
+
+bool fabric_has_group(const struct fabric *fabric, uint32_t id, uint32_t host)
+{
+    const struct fabric_group *group = fabric_group_at(fabric, id);
+
+    return !group || (group->hosts >> host & 1);
 }
 
 static const struct emu_mismatch *mismatch_here(const struct fabric_group *group)

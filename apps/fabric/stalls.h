@@ -51,8 +51,9 @@ uint32_t fabric_arrived(const struct fabric *fabric, uint32_t id, uint32_t seq,
                         struct fabric_arrived *ret, uint32_t max);
 
 /**
- * fabric_arrived_is_on - return whether the switch or node @at, which may not exist, is on @host.
- * Only this host may report on contributions to group @id that have arrived there.
+ * fabric_arrived_is_on - return whether @at, which may not exist, is a switch or node on @host that
+ * combines contributions to group @id. Only this host may report on contributions that have arrived
+ * there.
  */
 bool fabric_arrived_is_on(const struct fabric *fabric, uint32_t id, uint32_t at, uint32_t host);
 
@@ -83,6 +84,13 @@ uint32_t fabric_gaps(struct fabric *fabric, uint32_t id, uint32_t seq, struct fa
  * function. Thread: as fabric_contributions().
  */
 const struct emu_mismatch *fabric_mismatch(struct fabric *fabric, uint32_t id);
+
+/**
+ * fabric_has_group - return whether @host has, or had, a member or a switch of the tree of group
+ * @id, or the group was freed while a report on it was under way. Only such a host may report on
+ * the group's collectives.
+ */
+bool fabric_has_group(const struct fabric *fabric, uint32_t id, uint32_t host);
 
 enum fabric_wait {
     FABRIC_WAITS_CREDIT,  /* the sender has no credit because the receiver has no space */

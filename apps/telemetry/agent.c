@@ -17,6 +17,7 @@
 
 #include "apps/fabric/hosts.h"
 #include "apps/fabric/links.h"
+#include "apps/fabric/stalls.h"
 #include "apps/telemetry/internal.h"
 #include "emu/util/count.h"
 #include "emu/util/now.h"
@@ -280,7 +281,8 @@ static bool receive_finished(struct received *received, const uint64_t *n)
                                .began_ns = received->now_ns > n[5] ? received->now_ns - n[5] : 0,
                                .ended_ns = received->now_ns > n[6] ? received->now_ns - n[6] : 0};
 
-    if (n[2] >= EMU_KINDS || n[4] < 1 || n[4] > t->source.config->graph->nodes || n[5] < n[6])
+    if (n[2] >= EMU_KINDS || n[4] < 1 || n[4] > t->source.config->graph->nodes || n[5] < n[6] ||
+        !fabric_has_group(t->source.fabric, one.group, received->host))
         return false;
     telemetry_finished_note(t, &one, (uint32_t)n[4], t->samples + 1);
     return true;

@@ -197,6 +197,7 @@ static void mirror_totals(void *ctx, struct fabric_totals *sum)
 }
 
 struct comms {
+    const struct fabric_config *config;
     struct fabric_comm *sum;
     /* by host: number of the first pair that the host has not sent yet; 0: it has sent all pairs */
     int64_t next[HOSTS_MAX];
@@ -207,7 +208,7 @@ static void add_comm(void *ctx, uint32_t host, struct json_object *reply)
     struct json_object *comm = json_object_object_get(reply, "comm");
     struct comms *comms = ctx;
 
-    hosts_comm_add(comms->sum, comm);
+    hosts_comm_add(comms->sum, comms->config, host, comm);
     comms->next[host] = emu_json_number(comm, "next", 0);
 }
 
@@ -233,8 +234,8 @@ static void rest_of_comm(struct coordinator *coord, uint32_t h, struct comms *co
 
 static void mirror_comm(void *ctx, struct fabric_comm *sum)
 {
-    struct comms comms = {.sum = sum};
     struct coordinator *coord = ctx;
+    struct comms comms = {.config = fabric_config_of(coord->config.fabric), .sum = sum};
 
     coordinator_call(coord, 0, "comm", json_object_new_object(), add_comm, &comms);
     for (uint32_t h = 1; h < coord->config.count; h++)

@@ -148,18 +148,32 @@ struct arrived_list {
     uint32_t ports; /* number of ports of the largest switch */
 };
 
+static bool arrived_has(const struct arrived_list *arrived, uint32_t at)
+{
+    for (uint32_t i = 0; i < arrived->count; i++)
+        if (arrived->at[i].at == at)
+            return true;
+    return false;
+}
+
+/*
+ * Accept each switch or node once, and only from its own host, so that no host can use up the space
+ * for those of other hosts. An honest reply has at most arrived->max of them.
+ */
 static void arrived_take(void *ctx, uint32_t host, struct json_object *reply)
 {
     struct json_object *list = json_object_object_get(reply, "arrived");
     struct arrived_list *arrived = ctx;
+    size_t end = (1 + EMU_PORT_WORDS) * (size_t)arrived->max;
 
-    for (size_t i = 0; i < emu_json_count(list) && arrived->count < arrived->max;
+    for (size_t i = 0; i < end && i < emu_json_count(list) && arrived->count < arrived->max;
          i += 1 + EMU_PORT_WORDS) {
         struct fabric_arrived *at = &arrived->at[arrived->count];
 
         at->at = (uint32_t)hosts_number_at(list, i);
         if (hosts_ports_read(&at->ports, list, i + 1, arrived->ports) &&
-            fabric_arrived_is_on(arrived->fabric, arrived->group, at->at, host))
+            fabric_arrived_is_on(arrived->fabric, arrived->group, at->at, host) &&
+            !arrived_has(arrived, at->at))
             arrived->count++;
     }
 }
@@ -179,22 +193,32 @@ uint32_t coordinator_view_arrived(void *ctx, uint32_t group, uint32_t seq,
     return arrived.count;
 }
 
+struct mismatch_take {
+    const struct fabric *fabric;
+    uint32_t group;
+    struct emu_mismatch *mismatch;
+};
+
 static void mismatch_take(void *ctx, uint32_t host, struct json_object *reply)
 {
     struct json_object *digits = json_object_object_get(reply, "mismatch");
-    struct emu_mismatch *mismatch = ctx, copy;
+    const struct mismatch_take *take = ctx;
+    struct emu_mismatch copy;
 
-    (void)host;
-    if (!mismatch->seen && hosts_from_hex(digits, &copy, sizeof copy) == sizeof copy) {
-        *mismatch = copy;
-        mismatch->seen = true;
+    if (!take->mismatch->seen && fabric_has_group(take->fabric, take->group, host) &&
+        hosts_from_hex(digits, &copy, sizeof copy) == sizeof copy) {
+        *take->mismatch = copy;
+        take->mismatch->seen = true;
     }
 }
 
 bool coordinator_view_mismatch(void *ctx, uint32_t group, struct emu_mismatch *ret)
 {
+    const struct coordinator *coord = ctx;
+    struct mismatch_take take = {coord->config.fabric, group, ret};
+
     *ret = (struct emu_mismatch){.seen = false};
-    coordinator_call(ctx, 0, "mismatch", of_group(group), mismatch_take, ret);
+    coordinator_call(ctx, 0, "mismatch", of_group(group), mismatch_take, &take);
     return ret->seen;
 }
 
@@ -207,12 +231,14 @@ struct stalls_list {
     uint64_t now_ns;
 };
 
+/* Use at most half of the space that is left, so that the other hosts can report stalls, too. */
 static void stalls_take(void *ctx, uint32_t host, struct json_object *reply)
 {
     struct json_object *list = json_object_object_get(reply, "stalls");
     struct stalls_list *stalls = ctx;
+    uint32_t max = stalls->count + (stalls->max - stalls->count + 1) / 2;
 
-    for (size_t i = 0; i + HOSTS_STALL <= emu_json_count(list) && stalls->count < stalls->max;
+    for (size_t i = 0; i + HOSTS_STALL <= emu_json_count(list) && stalls->count < max;
          i += HOSTS_STALL) {
         uint64_t age_ns = hosts_number_at(list, i + 4);
         struct fabric_stall *stall = &stalls->at[stalls->count];

@@ -602,12 +602,13 @@ static void rerouted__forged_number_does_not_wrap(void)
  * How many switches are accepted from @reply, which lists contributions that reached the other
  * host.
  */
-static uint32_t arrived_switches(const struct fabric_mirror *mirror, const char *reply)
+static uint32_t arrived_switches(const struct fabric_mirror *mirror, uint32_t group,
+                                 const char *reply)
 {
     struct fabric_arrived arrived[8];
 
     answer_text = reply;
-    return mirror->arrived(mirror->ctx, 0, 0, arrived, 8);
+    return mirror->arrived(mirror->ctx, group, 0, arrived, 8);
 }
 
 #if EMU_PORT_WORDS == 1
@@ -619,23 +620,71 @@ static uint32_t arrived_switches(const struct fabric_mirror *mirror, const char 
 static void arrivals__at_unknown_ports_are_skipped(void)
 {
     const struct fabric_mirror *mirror = stage_open("arrived", reports);
+    uint32_t group;
 
     CU_ASSERT_EQUAL_FATAL(stage.graph->ports, 4);
+    group = fixture_group_of_first(stage.fabric, NODES);
     stage_divide();
-    CU_ASSERT_EQUAL(arrived_switches(mirror,
+    CU_ASSERT_EQUAL(arrived_switches(mirror, group,
                                      "{\"arrived\":[0,15" MORE_WORDS ",1,8" MORE_WORDS "]}"),
                     2);
-    CU_ASSERT_EQUAL(arrived_switches(mirror,
+    CU_ASSERT_EQUAL(arrived_switches(mirror, group,
                                      "{\"arrived\":[0,16" MORE_WORDS ",1,8" MORE_WORDS "]}"),
                     1);
-    CU_ASSERT_EQUAL(arrived_switches(mirror, /* switch 2 is on the coordinator; 900: no switch */
+    /* switch 2 is on the coordinator; 900: no switch */
+    CU_ASSERT_EQUAL(arrived_switches(mirror, group,
                                      "{\"arrived\":[2,1" MORE_WORDS ",900,1" MORE_WORDS
                                      ",1,8" MORE_WORDS "]}"),
                     1);
-    CU_ASSERT_EQUAL(arrived_switches(mirror, "{\"arrived\":[0,9223372036854775808]}"), 0);
-    CU_ASSERT_EQUAL(arrived_switches(mirror, "{\"arrived\":[0,\"1\",1,null,2,[]]}"), 0);
-    CU_ASSERT_EQUAL(arrived_switches(mirror, "{\"arrived\":[0,1" MORE_WORDS ",1]}"), 1);
-    CU_ASSERT_EQUAL(arrived_switches(mirror, "{\"arrived\":7}"), 0);
+    CU_ASSERT_EQUAL(arrived_switches(mirror, group, "{\"arrived\":[0,9223372036854775808]}"), 0);
+    CU_ASSERT_EQUAL(arrived_switches(mirror, group, "{\"arrived\":[0,\"1\",1,null,2,[]]}"), 0);
+    CU_ASSERT_EQUAL(arrived_switches(mirror, group, "{\"arrived\":[0,1" MORE_WORDS ",1]}"), 1);
+    CU_ASSERT_EQUAL(arrived_switches(mirror, group, "{\"arrived\":7}"), 0);
+    fixture_group_end(stage.fabric, group);
+    stage_close();
+    CU_ASSERT_EQUAL(stage.lost, 0);
+}
+
+/*
+ * A host that names a switch twice, or one that does not combine for the group, uses up no space
+ * for the switches of other hosts. The group has one switch, because its members are at one switch.
+ */
+static void arrivals__are_accepted_once_for_each_switch_of_the_group(void)
+{
+    const struct fabric_mirror *mirror = stage_open("arrived", reports);
+    uint32_t group = fixture_group_of_first(stage.fabric, 2);
+
+    stage_divide();
+    CU_ASSERT_EQUAL(arrived_switches(mirror, group,
+                                     "{\"arrived\":[0,1" MORE_WORDS ",0,2" MORE_WORDS
+                                     ",1,1" MORE_WORDS "]}"),
+                    1);
+    CU_ASSERT_EQUAL(arrived_switches(mirror, UINT32_MAX, "{\"arrived\":[0,1" MORE_WORDS "]}"), 0);
+    fixture_group_end(stage.fabric, group);
+    stage_close();
+    CU_ASSERT_EQUAL(stage.lost, 0);
+}
+
+/* A host without a part of a group cannot report that calls of the group's members differ. */
+static void mismatch__of_the_group_of_others_is_ignored(void)
+{
+    const struct fabric_mirror *mirror = stage_open("mismatch", reports);
+    struct emu_mismatch mismatch = {.first.src = 2, .other.src = 3};
+    char text[2 * sizeof mismatch + 32];
+    struct json_object *digits = hosts_to_hex(&mismatch, sizeof mismatch);
+    uint32_t group;
+
+    snprintf(text, sizeof text, "{\"mismatch\":\"%s\"}", json_object_get_string(digits));
+    json_object_put(digits);
+    answer_text = text;
+    group = fixture_group_of_first(stage.fabric, 2);
+    CU_ASSERT_FALSE(mirror->mismatch(mirror->ctx, group, &mismatch));
+    fixture_group_end(stage.fabric, group);
+    stage_divide();
+    group = fixture_group_of_first(stage.fabric, 2);
+    CU_ASSERT_TRUE(mirror->mismatch(mirror->ctx, group, &mismatch));
+    CU_ASSERT_EQUAL(mismatch.other.src, 3);
+    fixture_group_end(stage.fabric, group);
     stage_close();
     CU_ASSERT_EQUAL(stage.lost, 0);
 }
@@ -652,6 +701,22 @@ static void stalls__elsewhere_are_skipped(void)
     CU_ASSERT_EQUAL_FATAL(mirror->stalls(mirror->ctx, 7, stalls, 8), 1);
     CU_ASSERT_EQUAL(stalls[0].sw, 1);
     CU_ASSERT_EQUAL(stalls[0].port, 3);
+    stage_close();
+    CU_ASSERT_EQUAL(stage.lost, 0);
+}
+
+#define A_STALL "4294967295,1,3,2,7"
+
+/* A host that reports more stalls than there is space for leaves half of it to other hosts. */
+static void stalls__of_a_host_leave_space(void)
+{
+    const struct fabric_mirror *mirror = stage_open("stalls", reports);
+    struct fabric_stall stalls[3];
+
+    stage_divide();
+    answer_text = "{\"stalls\":[" A_STALL "," A_STALL "," A_STALL "," A_STALL "]}";
+    CU_ASSERT_EQUAL(mirror->stalls(mirror->ctx, 7, stalls, 3), 2);
+    CU_ASSERT_EQUAL(mirror->stalls(mirror->ctx, 7, stalls, 1), 1);
     stage_close();
     CU_ASSERT_EQUAL(stage.lost, 0);
 }
@@ -1171,6 +1236,7 @@ static void comm__of_another_host_is_complete(void)
     }
     CU_ASSERT_EQUAL_FATAL(fabric_comm_read(stage.fabric, &all), 0);
     CU_ASSERT_EQUAL(all.pairs, 3 * NODES + 1);
+    stage_divide();
     mirror->comm(mirror->ctx, &sum);
     CU_ASSERT_EQUAL(stage.asked, (all.pairs + AT_ONCE - 1) / AT_ONCE);
     CU_ASSERT_EQUAL_FATAL(sum.pairs, all.pairs);
@@ -1212,6 +1278,7 @@ static void comm__beyond_the_limit_is_counted(void)
     static struct fabric_comm sum;
     struct json_object *comm, *list;
 
+    stage_open(NULL, reports);
     for (uint32_t room = 0; room < 2; room++) {
         sum = (struct fabric_comm){.nodes = NODES, .pairs = FABRIC_PAIRS_MOST - room};
         sum.pair = malloc(sum.pairs * sizeof *sum.pair);
@@ -1222,7 +1289,7 @@ static void comm__beyond_the_limit_is_counted(void)
             for (uint64_t k = 0; k < 4; k++)
                 json_object_array_add(list, json_object_new_uint64(k < 2 ? 1 : 10 * i + k));
         json_object_object_add(comm, "pairs", list);
-        hosts_comm_add(&sum, comm);
+        hosts_comm_add(&sum, fabric_config_of(stage.fabric), 0, comm);
         json_object_put(comm);
         CU_ASSERT_EQUAL(sum.pairs, FABRIC_PAIRS_MOST);
         CU_ASSERT_EQUAL(sum.more_messages, room ? 12 + 22 : 2 + 12 + 22);
@@ -1231,6 +1298,29 @@ static void comm__beyond_the_limit_is_counted(void)
             CU_ASSERT_EQUAL(sum.pair[FABRIC_PAIRS_MOST - 1].messages, 2);
         fabric_comm_free(&sum);
     }
+    stage_close();
+}
+
+/* A host cannot invent messages of processes on other hosts, nor a trap there. */
+static void comm__of_the_nodes_of_others_is_ignored(void)
+{
+    const struct fabric_mirror *mirror = stage_open("comm", reports);
+    struct fabric_comm sum = {.nodes = NODES};
+
+    answer_text = "{\"comm\":{\"pairs\":[1,2,3,4, 4000000000,0,1,1],\"more_messages\":5,"
+                  "\"memory\":[6,7,1,2,13,8,9]}}";
+    mirror->comm(mirror->ctx, &sum); /* all nodes are on the coordinator */
+    CU_ASSERT_EQUAL(sum.pairs, 0);
+    CU_ASSERT_EQUAL(sum.more_messages, 5);
+    CU_ASSERT_EQUAL(sum.memory.traps, 0);
+    stage_divide(); /* all nodes are on the other host */
+    mirror->comm(mirror->ctx, &sum);
+    CU_ASSERT_EQUAL(sum.pairs, 1);
+    CU_ASSERT_EQUAL(sum.memory.traps, 7);
+    CU_ASSERT_EQUAL(sum.memory.node, 1);
+    fabric_comm_free(&sum);
+    stage_close();
+    CU_ASSERT_EQUAL(stage.lost, 0);
 }
 
 /* The sums of forged counts of another host do not wrap around, and negative counts are 0. */
@@ -1240,15 +1330,17 @@ static void comm__forged_counts_do_not_wrap(void)
     static struct fabric_totals totals;
     struct json_object *comm = json_object_new_object(), *list = json_object_new_array();
 
+    stage_open(NULL, reports);
     sum = (struct fabric_comm){.nodes = NODES, .more_bytes = 7, .unreported = 7, .memory.traps = 7};
     json_object_object_add(comm, "more_messages", json_object_new_int64(-1));
     json_object_object_add(comm, "more_bytes", json_object_new_uint64(UINT64_MAX - 3));
     json_object_object_add(comm, "unreported", json_object_new_int64(INT64_MIN));
     for (uint64_t i = 0; i < 7; i++)
-        json_object_array_add(list, json_object_new_uint64(UINT64_MAX - 3));
+        json_object_array_add(list, json_object_new_uint64(i == 2 ? 1 : UINT64_MAX - 3));
     json_object_object_add(comm, "memory", list);
-    hosts_comm_add(&sum, comm);
+    hosts_comm_add(&sum, fabric_config_of(stage.fabric), 0, comm);
     json_object_put(comm);
+    stage_close();
     CU_ASSERT_EQUAL(sum.more_messages, 0);
     CU_ASSERT_EQUAL(sum.more_bytes, UINT64_MAX);
     CU_ASSERT_EQUAL(sum.unreported, 7);
@@ -1522,7 +1614,10 @@ int main(void)
         CASE(audit__of_a_host_adds_to_those_of_others),
         CASE(rerouted__forged_number_does_not_wrap),
         CASE(arrivals__at_unknown_ports_are_skipped),
+        CASE(arrivals__are_accepted_once_for_each_switch_of_the_group),
+        CASE(mismatch__of_the_group_of_others_is_ignored),
         CASE(stalls__elsewhere_are_skipped),
+        CASE(stalls__of_a_host_leave_space),
         CASE(hit__of_an_unknown_device_is_skipped),
         CASE(hit__of_the_future_counts_as_of_now),
         CASE(hits__are_found_by_their_fault),
@@ -1536,7 +1631,7 @@ int main(void)
         CASE(comm__of_another_host_is_complete),
         CASE(comm__without_an_end_loses_the_host),
         CASE(comm__beyond_the_limit_is_counted),
-        CASE(comm__forged_counts_do_not_wrap),
+        CASE(comm__of_the_nodes_of_others_is_ignored),
         CASE(comm__forged_counts_do_not_wrap),
         CASE(link__lost_repeatedly_is_repaired),
         CASE(connect__failure_shows_printable_text),

@@ -43,6 +43,7 @@
 #include "emu/util/now.h"
 #include "switch/common/base.h"
 #include "tests/test.h"
+#include "tests/fixtures/fabric.h"
 #include "tests/fixtures/json.h"
 #include "tests/fixtures/fixture.h"
 
@@ -3311,6 +3312,21 @@ static bool heard_direction(struct telemetry *telemetry, bool receives)
     return false;
 }
 
+/* Is a record of a finished collective accepted, of a group that is on host 0 only? */
+static bool heard_group_of_others(struct telemetry *telemetry)
+{
+    struct fabric *fabric = fixture.host[0].fabric;
+    uint32_t group = fixture_group_of_first(fabric, 2);
+    char bytes[] = "\3\x80\x80\x80\x80\0\1\1\1\1\2\1"; /* the group in 5 pieces of 7 bits */
+    bool heard;
+
+    for (uint32_t i = 0; i < 5; i++)
+        bytes[1 + i] = (char)((bytes[1 + i] & 128) | (group >> 7 * i & 127));
+    heard = HEARD(telemetry, bytes);
+    fixture_group_end(fabric, group);
+    return heard;
+}
+
 /*
  * Only records about the host's own devices are accepted. Records: direction, switch, node,
  * finished, sums.
@@ -3341,6 +3357,7 @@ static void telemetry__invalid_reports_are_refused(void)
     CU_ASSERT_FALSE(HEARD(telemetry, "\3\1\1\1\1\x7f\1\1")); /* too many members; */
     CU_ASSERT_TRUE(HEARD(telemetry, "\3\1\1\1\1\1\2\1"));
     CU_ASSERT_FALSE(HEARD(telemetry, "\3\1\1\1\1\1\1\2")); /* it ended before it began */
+    CU_ASSERT_FALSE(heard_group_of_others(telemetry));
     for (int i = 0; i < 2; i++) /* a sum of forged numbers does not wrap around */
         CU_ASSERT_TRUE(HEARD(telemetry, "\4\1\xff\xff\xff\xff\xff\xff\xff\xff\xff\1"));
     CU_ASSERT_EQUAL(telemetry->finished_missed, UINT64_MAX);

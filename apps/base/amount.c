@@ -2,7 +2,6 @@
 /* amount.c - counts, sizes and times as text for people. */
 #include "apps/base/amount.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -18,6 +18,7 @@
 #include "apps/fabric/internal.h"
 #include "apps/fabric/stalls.h"
 #include "emu/retry/intake.h"
+#include "emu/util/count.h"
 #include "emu/util/now.h"
 
 /*
@@ -77,13 +78,10 @@ static void drop_add(struct fabric *fabric, const struct fabric_drop *drop)
 {
     struct fabric_drops *drops = &fabric->drops;
     uint32_t *recent = &drops->recent[(drop->from * 31u + drop->to) % FABRIC_DROPS_RECENT];
-    uint64_t more;
 
     if (*recent >= drops->taken && *recent < drops->count &&
         is_same_pair(&drops->at[*recent], drop)) {
-        /* another host may have forged @drop, so the sum must not wrap around */
-        more = drops->at[*recent].more + UINT64_C(1) + drop->more;
-        drops->at[*recent].more = more < UINT32_MAX ? (uint32_t)more : UINT32_MAX;
+        emu_sum32(&drops->at[*recent].more, drop->more + UINT64_C(1));
         drops->at[*recent].found_ns = emu_now_ns();
         return;
     }

@@ -27,12 +27,18 @@ static inline uint64_t emu_count_read(const _Atomic uint64_t *counter)
 /**
  * emu_sum - add @n to a sum of counters that processes or other hosts may have forged. If the true
  * sum does not fit, the sum becomes UINT64_MAX and stays there.
+ * emu_sum32 - do the same with a sum of 32 bits, which becomes UINT32_MAX.
  * emu_sum_is_known - return whether a sum has never become too large. Pure.
  */
 static inline void emu_sum(uint64_t *sum, uint64_t n)
 {
     if (__builtin_add_overflow(*sum, n, sum))
         *sum = UINT64_MAX;
+}
+
+static inline void emu_sum32(uint32_t *sum, uint64_t n)
+{
+    *sum = n < UINT32_MAX - *sum ? *sum + (uint32_t)n : UINT32_MAX;
 }
 
 static inline bool emu_sum_is_known(uint64_t sum)

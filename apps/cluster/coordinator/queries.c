@@ -40,15 +40,6 @@ static uint32_t found_by(struct json_object *audit, size_t lines)
     return found < UINT32_MAX / HOSTS_MAX ? (uint32_t)found : UINT32_MAX / HOSTS_MAX;
 }
 
-/* Add the field @name of a host's audit to @sum. A sum that is too large becomes UINT32_MAX. */
-static void audit_add(uint32_t *sum, struct json_object *audit, const char *name)
-{
-    uint64_t all = *sum;
-
-    emu_sum(&all, (uint64_t)emu_json_number(audit, name, 0));
-    *sum = all < UINT32_MAX ? (uint32_t)all : UINT32_MAX;
-}
-
 static void audit_take(void *ctx, uint32_t host, struct json_object *reply)
 {
     struct coordinator_audits *audits = ctx;
@@ -64,9 +55,9 @@ static void audit_take(void *ctx, uint32_t host, struct json_object *reply)
         line_set(audits, audits->lines++, audits->coord->config.name[host], line ? line : "");
     }
     sum->found += found_by(audit, count);
-    audit_add(&sum->switches, audit, "switches");
-    audit_add(&sum->cables, audit, "cables");
-    audit_add(&sum->crossing, audit, "between_hosts");
+    emu_sum32(&sum->switches, (uint64_t)emu_json_number(audit, "switches", 0));
+    emu_sum32(&sum->cables, (uint64_t)emu_json_number(audit, "cables", 0));
+    emu_sum32(&sum->crossing, (uint64_t)emu_json_number(audit, "between_hosts", 0));
     emu_sum(&sum->buffers, (uint64_t)emu_json_number(audit, "buffers", 0));
     sum->paused_ns = paused_ns > sum->paused_ns ? paused_ns : sum->paused_ns;
 }

@@ -1553,8 +1553,8 @@ static void audit__unanswered_ends(void)
 }
 
 /*
- * A query, which blocks nobody, may take longer than a call. A host that replies to a query but not
- * to the next call is lost after the limit of a call.
+ * A query may take longer than a call, because it does not block the daemon. A host that replies to
+ * a query but not to the next call is lost after the limit of a call.
  */
 static void call__has_a_shorter_limit_than_a_query(void)
 {

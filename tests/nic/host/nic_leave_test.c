@@ -712,7 +712,7 @@ static void leave__waits_briefly_for_a_process_that_misses_nothing(void)
         w.fab[0]->farewell_limit_ns = FAREWELL_NS;
         before = emu_now_ns();
         fake_start(w.fake);
-        CU_ASSERT_EQUAL(nic_leave(w.fab[0], UINT64_MAX), 0); /* nobody steps the other */
+        CU_ASSERT_EQUAL(nic_leave(w.fab[0], UINT64_MAX), 0); /* the other process makes no step */
         fake_stop(w.fake);
         /* it may have had something to send */
         CU_ASSERT_TRUE(emu_now_ns() - before >= FAREWELL_NS);
@@ -744,7 +744,7 @@ static void leave__respects_its_bounds(void)
 
         for (uint64_t end = began_ns + (bound != SHORT ? 50000000 : PATIENCE_NS);
              !done && emu_now_ns() < end;) {
-            fake_step(w.fake);    /* nobody steps the other */
+            fake_step(w.fake);    /* the other process makes no step */
             if (bound == STARVED) /* 1 s too much, in case this test itself loses its core */
                 atomic_store(&w.fab[0]->hostif.shared->starved_ns,
                              emu_now_ns() - began_ns + 1000000000);

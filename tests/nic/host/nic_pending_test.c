@@ -177,7 +177,7 @@ static void probe__is_shown_until_it_succeeds(void)
     CU_ASSERT_EQUAL(pending.receive.node, 1);
     CU_ASSERT_EQUAL(pending.receive.tag, 9);
     CU_ASSERT_EQUAL(pending.receive.ignore, 1);
-    CU_ASSERT_EQUAL(pending.quiet_ns, at(30)); /* a program may probe in vain for ever */
+    CU_ASSERT_EQUAL(pending.quiet_ns, at(30)); /* a program may repeat a failing probe */
     peers_inject(&w, 1, 0, 8, memory, 8);
     fake_quiet(w.fake);
     CU_ASSERT_EQUAL(fabemu_probe(w.queue[0], 1, 7, 0, NULL, &req), -ENOMSG);

@@ -70,7 +70,8 @@ void fabric_found(struct fabric_audit *audit, const struct fabric_place *place, 
     char where[64 + 2 * TOPO_SHOWN_BYTES], group[32] = "", what[FABRIC_FINDING_BYTES];
     va_list args;
 
-    if (audit->found++ >= FABRIC_FINDINGS)
+    audit->found++;
+    if (audit->lines == FABRIC_FINDINGS)
         return;
     va_start(args, format);
     vsnprintf(what, sizeof what, format, args);
@@ -78,7 +79,7 @@ void fabric_found(struct fabric_audit *audit, const struct fabric_place *place, 
     name_place(place, where, sizeof where);
     if (place->group)
         snprintf(group, sizeof group, ", group %u", place->group->id);
-    snprintf(audit->line[audit->found - 1], FABRIC_FINDING_BYTES, "%s%s: %.*s", where, group,
+    snprintf(audit->line[audit->lines++], FABRIC_FINDING_BYTES, "%s%s: %.*s", where, group,
              (int)(FABRIC_FINDING_BYTES - sizeof where - sizeof group), what);
 }
 

@@ -23,6 +23,7 @@
 /* The result of an audit. */
 struct fabric_audit {
     uint32_t found;                                   /* number of errors */
+    uint32_t lines;                                   /* number of descriptions in line */
     char line[FABRIC_FINDINGS][FABRIC_FINDING_BYTES]; /* descriptions of the first errors */
 
     /* Numbers of checked objects. */

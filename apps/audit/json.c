@@ -12,7 +12,7 @@ static struct json_object *lines(const struct fabric_audit *audit)
 {
     struct json_object *wrong = json_object_new_array();
 
-    for (uint32_t i = 0; i < audit->found && i < FABRIC_FINDINGS; i++)
+    for (uint32_t i = 0; i < audit->lines; i++)
         json_object_array_add(wrong, json_object_new_string(audit->line[i]));
     return wrong;
 }

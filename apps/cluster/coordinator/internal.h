@@ -100,7 +100,6 @@ struct coordinator_query {
 struct coordinator_audits {
     struct coordinator *coord;
     struct fabric_audit *sum;
-    uint32_t lines; /* lines used in sum->line */
 };
 
 struct coordinator {

@@ -18,11 +18,17 @@
 
 /* --- audits added up ---------------------------------------------------------------------- */
 
-static void line_set(const struct coordinator_audits *audits, uint32_t i, const char *host,
-                     const char *wrong)
+/*
+ * Return how many findings of one host are described. Each host gets the same share of the lines,
+ * so that no host can hide what others have found.
+ */
+static uint32_t share(const struct coordinator *coord)
 {
-    char *line = audits->sum->line[i];
+    return FABRIC_FINDINGS / coord->config.count;
+}
 
+static void line_set(char *line, const char *host, const char *wrong)
+{
     snprintf(line, FABRIC_FINDING_BYTES, "host %s: %.*s", host, FABRIC_FINDING_BYTES / 2, wrong);
     emu_printable(line);
 }
@@ -48,11 +54,12 @@ static void audit_take(void *ctx, uint32_t host, struct json_object *reply)
     struct json_object *wrong = json_object_object_get(audit, "wrong");
     uint64_t paused_ns = (uint64_t)emu_json_number(audit, "paused_ns", 0);
     size_t count = emu_json_count(wrong);
+    size_t described = count < share(audits->coord) ? count : share(audits->coord);
 
-    for (size_t i = 0; i < count && audits->lines < FABRIC_FINDINGS; i++) {
+    for (size_t i = 0; i < described && sum->lines < FABRIC_FINDINGS; i++) {
         const char *line = json_object_get_string(json_object_array_get_idx(wrong, i));
 
-        line_set(audits, audits->lines++, audits->coord->config.name[host], line ? line : "");
+        line_set(sum->line[sum->lines++], audits->coord->config.name[host], line ? line : "");
     }
     sum->found += found_by(audit, count);
     emu_sum32(&sum->switches, (uint64_t)emu_json_number(audit, "switches", 0));
@@ -70,11 +77,13 @@ static void audits_begin(struct coordinator_audits *audits, struct coordinator *
                          struct fabric_audit *sum)
 {
     *audits = (struct coordinator_audits){.coord = coord, .sum = sum};
-    while (audits->lines < sum->found && audits->lines < FABRIC_FINDINGS) {
+    if (sum->lines > share(coord))
+        sum->lines = share(coord);
+    for (uint32_t i = 0; i < sum->lines; i++) {
         char wrong[FABRIC_FINDING_BYTES];
 
-        memcpy(wrong, sum->line[audits->lines], sizeof wrong);
-        line_set(audits, audits->lines++, coord->config.name[0], wrong);
+        memcpy(wrong, sum->line[i], sizeof wrong);
+        line_set(sum->line[i], coord->config.name[0], wrong);
     }
 }
 

@@ -63,7 +63,7 @@ static void open_in(struct hostifs *w, const struct setting *set)
 static uint32_t audit(struct fabric *fabric, struct fabric_audit *ret, bool quiet)
 {
     CU_ASSERT_EQUAL_FATAL(fabric_audit(fabric, 0, true, ret), 0);
-    for (uint32_t i = 0; !quiet && i < ret->found && i < FABRIC_FINDINGS; i++)
+    for (uint32_t i = 0; !quiet && i < ret->lines; i++)
         printf("%s\n", ret->line[i]);
     return ret->found;
 }
@@ -309,7 +309,7 @@ static void expect_finding(struct damage *d, const char *where, const char *what
     bool found = false;
 
     audit(d->fabric, &d->audit, true);
-    for (uint32_t i = 0; i < d->audit.found && i < FABRIC_FINDINGS; i++)
+    for (uint32_t i = 0; i < d->audit.lines; i++)
         found |= strncmp(d->audit.line[i], where, strlen(where)) == 0 &&
                  strstr(d->audit.line[i], what);
     if (!found) {

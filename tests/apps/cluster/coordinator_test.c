@@ -560,20 +560,33 @@ static void totals__ignore_an_impossible_factor(void)
     CU_ASSERT_EQUAL(stage.lost, 0);
 }
 
-/* Findings of a host are added to the others' findings, and cannot cancel them. */
+#define TEN(text)     text text text text text text text text text text
+#define MANY_FINDINGS "{\"audit\":{\"found\":0,\"wrong\":[\"\"" TEN(TEN(",\"\"")) "]}}"
+
+/*
+ * Findings of a host are added to the others' findings, and cannot cancel them. Each host has the
+ * same share of the lines.
+ */
 static void audit__of_a_host_adds_to_those_of_others(void)
 {
     const struct fabric_mirror *mirror = stage_open("audit", reports);
-    struct fabric_audit sum = {.found = 1, .line = {"own"}};
+    struct fabric_audit sum = {.found = 1, .lines = 1, .line = {"own"}};
 
     answer_text = "{\"audit\":{\"found\":4294967295,\"wrong\":[\"\\u001b[2J\",null]}}";
     CU_ASSERT_EQUAL(mirror->audit(mirror->ctx, false, &sum), 0);
     CU_ASSERT_TRUE(sum.found > 2);
+    CU_ASSERT_EQUAL(sum.lines, 3);
     CU_ASSERT_STRING_EQUAL(sum.line[1], "host green: ?[2J");
+    CU_ASSERT_STRING_EQUAL(sum.line[2], "host green: ");
     answer_text = "{\"audit\":{\"found\":-1,\"wrong\":[\"a\"]}}";
-    sum = (struct fabric_audit){.found = 1, .line = {"own"}};
+    sum = (struct fabric_audit){.found = 1, .lines = 1, .line = {"own"}};
     CU_ASSERT_EQUAL(mirror->audit(mirror->ctx, false, &sum), 0);
     CU_ASSERT_EQUAL(sum.found, 2);
+    answer_text = MANY_FINDINGS;
+    sum = (struct fabric_audit){.found = 1, .lines = 1, .line = {"own"}};
+    CU_ASSERT_EQUAL(mirror->audit(mirror->ctx, false, &sum), 0);
+    CU_ASSERT_EQUAL(sum.found, 102);
+    CU_ASSERT_EQUAL(sum.lines, 1 + FABRIC_FINDINGS / 2);
     answer_text = "{\"audit\":{\"switches\":4294967295,\"cables\":-1,\"buffers\":-1}}";
     sum = (struct fabric_audit){.switches = 2, .cables = 2, .buffers = 2};
     CU_ASSERT_EQUAL(mirror->audit(mirror->ctx, false, &sum), 0);

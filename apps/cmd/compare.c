@@ -309,7 +309,7 @@ static int rows_make(struct compare *compare)
 
             row->topo = compare->topos.value[t];
             row->profile = compare->profiles.value[p];
-            snprintf(name, sizeof name, "%.80s%s%.40s", row->topo ? row->topo : "default",
+            snprintf(name, sizeof name, "%.80s%s%.40s", row->topo ? row->topo : "default network",
                      row->profile ? " " : "", row->profile ? row->profile : "");
             row_name(&compare->table, row, name);
         }

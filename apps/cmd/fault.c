@@ -318,12 +318,8 @@ static int live_clear(const char *name, const char *number)
 
 static void print_state(struct json_object *state)
 {
-    const char *word = emu_json_text(state, "state", "?");
-
-    /* JSON says "waits" of a fault that begins later; in printed text, only processes wait */
-    fold_printf(stdout, "              ", "%5lld %-6s %7lld %7lld %9lld  %s\n",
-                (long long)emu_json_number(state, "fault", 0),
-                strcmp(word, "waits") ? word : "later",
+    fold_printf(stdout, "              ", "%5lld %-9s %7lld %7lld %9lld  %s\n",
+                (long long)emu_json_number(state, "fault", 0), emu_json_text(state, "state", "?"),
                 (long long)emu_json_number(state, "times", 0),
                 (long long)emu_json_number(state, "targets", 0),
                 (long long)emu_json_number(state, "hits", 0), emu_json_text(state, "text", "?"));
@@ -355,7 +351,7 @@ static int live_list(const char *name, bool json)
     else if (!emu_json_count(faults))
         puts("no faults");
     else
-        puts("FAULT STATE    TIMES TARGETS      HITS  TEXT");
+        puts("FAULT STATE       TIMES TARGETS      HITS  TEXT");
     for (size_t i = 0; !json && i < emu_json_count(faults); i++)
         print_state(emu_json_at(faults, i));
     if (!json)

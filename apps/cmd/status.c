@@ -307,12 +307,13 @@ int status_main(int argc, char **argv)
     if (status.left_over)
         print_message("%u socket%s left over from fabrics that have crashed; remove with: rm%s",
                       status.left_over, status.left_over == 1 ? " is" : "s are", status.left_paths);
-    if (options.json)
+    exit_status = status.report && status.failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    if (options.json && !exit_status)
         options_print_json(status.array);
-    else if (!status.running && !status.failed)
+    else if (!options.json && !status.running && !status.failed)
         puts("no fabric is running");
     json_object_put(status.array);
-    return status.report && status.failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return exit_status;
 }
 
 /* --- check -------------------------------------------------------------------------- */

@@ -346,18 +346,19 @@ static void latency_text(FILE *out, const char *what, const struct traffic_laten
             ns_text(latency->most_ps).text);
 }
 
-/* Print the rates per source, in payload bytes or, if messages have no payload, in messages. */
+/* Print the rates per source: payload bytes, if messages have a payload; and messages. */
 static void rates_text(FILE *out, const struct traffic_result *result)
 {
     const struct traffic_rates *from = &result->from;
     double unit = (result->bytes ? (double)result->bytes : 1) / 1e6;
 
-    fprintf(out,
-            "  per source   %s million %s a second, %s least, %s most; %.4g million messages\n",
+    fprintf(out, "  per source   %s million %s a second, %s least, %s most",
             amount_of_real(unit * from->mean, 1).text,
             result->bytes ? "bytes of payload" : "messages",
-            amount_of_real(unit * from->least, 1).text, amount_of_real(unit * from->most, 1).text,
-            from->mean / 1e6);
+            amount_of_real(unit * from->least, 1).text, amount_of_real(unit * from->most, 1).text);
+    if (result->bytes)
+        fprintf(out, "; %.4g million messages", from->mean / 1e6);
+    fprintf(out, "\n");
 }
 
 static void open_text(FILE *out, const struct traffic_result *result,

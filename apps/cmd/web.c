@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* web.c - `fabemu web`: show a running fabric or a recording on a web page. */
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -44,6 +45,17 @@ static void print_address(const struct web *web)
         print_message("web: Ctrl-C ends the page");
 }
 
+/* Return whether @text, the first bytes of a file, may begin a recording. Ignores white space. */
+static bool is_beginning(const char *text, size_t bytes)
+{
+    const char *expected = BEGIN;
+
+    for (size_t i = 0; i < bytes && *expected; i++)
+        if (!isspace((unsigned char)text[i]) && text[i] != *expected++)
+            return false;
+    return true;
+}
+
 /*
  * Connect to the running fabric @what or, if there is none of this name, open the file @what.
  * Errors, with one line in @error: -EINVAL, the file cannot be read or is no recording; those of
@@ -52,7 +64,7 @@ static void print_address(const struct web *web)
 static int open_what(struct web *web, const char *what, char *error, size_t error_bytes)
 {
     struct stat st;
-    char begin[sizeof BEGIN - 1];
+    char begin[2 * sizeof BEGIN];
     int fd, err = paths_connect(&fd, NULL, what, error, error_bytes);
 
     if (!err) {
@@ -73,7 +85,7 @@ static int open_what(struct web *web, const char *what, char *error, size_t erro
     if (fstat(web->recording_fd, &st) < 0 || !S_ISREG(st.st_mode))
         return fail(-EINVAL, error, error_bytes, "%s is not a file", what);
     ssize_t bytes = pread(web->recording_fd, begin, sizeof begin, 0);
-    if (bytes > 0 && memcmp(begin, BEGIN, (size_t)bytes) != 0)
+    if (bytes > 0 && !is_beginning(begin, (size_t)bytes))
         return fail(-EINVAL, error, error_bytes,
                     "%s is not a recording (--record): it does not begin with telemetry_shape",
                     what);

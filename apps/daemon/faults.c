@@ -497,7 +497,7 @@ static struct json_object *state_of(const struct daemon *daemon, const struct in
 
     fault_print(state->fault, daemon->graph, text);
     json_add_text(one, "text", text);
-    json_add_text(one, "state", state->active ? "active" : state->over ? "over" : "waits");
+    json_add_text(one, "state", state->active ? "active" : state->over ? "over" : "scheduled");
     json_add_number(one, "times", state->times);
     json_add_number(one, "targets", state->targets);
     json_add_number(one, "hits", state->hits);

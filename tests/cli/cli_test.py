@@ -756,6 +756,7 @@ class CliTest(FabemuCase):
     def test_no_such_fabric__is_one_line(self):
         for command in ("down", "status", "env"):
             self.one_line(self.fabemu(command, "none"), 1, "no fabric named 'none'")
+        self.assertEqual(self.fabemu("status", "none", "--json").stdout, "")
 
     def test_a_command_without_a_name__is_for_the_only_fabric(self):
         def socket_of_env():

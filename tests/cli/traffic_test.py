@@ -480,6 +480,14 @@ class TrafficTest(FabemuCase):
         self.assertIs(self.json(*args)["steady"], False)
         self.assertIs(self.json("--topo", "kary:4,1", "--load", "0.3")["steady"], True)
 
+    def test_rates_per_source(self):
+        """Without a payload they are in messages, which are printed once."""
+        for size, times in ("0", 1), ("240", 2):
+            done = self.fabemu("traffic", "--bytes", size, *SHORT)
+            line = re.search(r"  per source .*\n(?: {15}.*\n)*", done.stdout)[0]
+            self.assertEqual(line.count(" million "), times, line)
+            self.assertEqual(line.count("messages"), 1, line)
+
     # --- what it refuses ------------------------------------------------------------------------
 
     def test_usage_errors__are_one_line_and_exit_2(self):

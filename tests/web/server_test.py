@@ -271,6 +271,9 @@ class Answers(WebCase):
         self.assertEqual(page.request("recording", token="0" * 32)[0], 403)
         web.terminate()
         self.assertEqual(web.wait(PATIENCE_S), 0)
+        with open(record, "w") as f:
+            f.write('{ "event": "telemetry_shape" }\n')  # as json.dumps() writes it
+        self.assertTrue(page_of(self.start("web", record).stdout.readline()))
         text = os.path.join(self.dir, "text")
         with open(text, "w") as f:
             f.write("int main(void)\n")

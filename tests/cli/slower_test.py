@@ -19,7 +19,7 @@ TABLE = pathlib.Path(__file__).parent.parent.parent / "apps/ompi/slower.def"
 ROW = re.compile(r"^SLOWER\((\w+), (\w+), (\d+), (\d+), (\w+)\)$", re.MULTILINE)
 PROFILES = {"CREDITS": "oq2004", "ACKNOWLEDGED": "qsnet3"}
 CALLS = 4
-STEP = 64  # bytes; all sizes are multiples of it, so that each rank has the same share
+SHARE = 64  # bytes; the share of each rank is a multiple of it
 MOST = 4 << 20  # bytes; the largest size that mpi_compare_bench can use
 # bytes; messages are faster at all larger sizes, on every clock (slower.c)
 BLOCKS = {"GATHER": 1 << 20, "SCATTER": 1 << 20, "SCAN": 1 << 20, "ALLTOALL": 1 << 14}
@@ -42,7 +42,7 @@ class SlowerTest(FabemuCase):
         """The report's counts of collectives of a program."""
         report = os.path.join(self.dir, "report.json")
         program = os.path.join(os.path.dirname(self.command), "tests", program)
-        done = self.fabemu("run", "--topo", "kary:2,2", "--report", report, *options, "--",
+        done = self.fabemu("run", "--nodes", "16", "--report", report, *options, "--",
                            "mpirun", "-np", str(self.ranks), program, *arguments)
         self.assertEqual(done.returncode, 0, done.stderr)
         with open(report) as f:
@@ -59,12 +59,13 @@ class SlowerTest(FabemuCase):
         return self.calls(self.transport, "reduce", size, *options)
 
     def sizes(self, kind, ranges):
-        """The ends of the ranges of a collective, and the sizes next to them."""
+        """The first and last sizes inside and outside the ranges of a collective."""
         if kind == "BARRIER":
             return {0}
-        ends = {size for first, last in ranges
-                for size in (first, first - STEP, last // STEP * STEP, (last // STEP + 1) * STEP)}
-        return {size for size in ends | {STEP} if STEP <= size <= MOST}
+        step = SHARE * self.ranks
+        before = {(edge - 1) // step for first, last in ranges for edge in (first, last + 1)}
+        return {steps * step for b in before for steps in (1, b, b + 1)
+                if 1 <= steps <= MOST // step}
 
     def check_rows(self, transport):
         """Call each collective of the table at the ends of its ranges and next to them, and check
@@ -91,7 +92,7 @@ class SlowerTest(FabemuCase):
                 self.assertEqual(count["in_switch"] + count["in_adapter"] > 0, network > 0, calls)
 
     def test_each_row_of_the_table__holds_from_its_first_to_its_last_size(self):
-        for self.ranks in (2, 4):
+        for self.ranks in sorted({ranks for _, _, ranks, *_ in self.rows}):
             for transport in PROFILES:
                 self.check_rows(transport)
 

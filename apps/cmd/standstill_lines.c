@@ -729,7 +729,7 @@ void standstill_print_time(struct json_object *message, void (*print)(const char
     if (emu_json_true(json_object_object_get(message, "standstill"), "simulated"))
         add(&line, " (all times here are simulated)");
     if (standstill_starved_ns(message) >= STARVED_NS)
-        add(&line, ", %s of it without a core: this host had too many threads to run",
+        add(&line, ", %s of it without a core: a host had too many threads to run",
             duration_of_ns((double)standstill_starved_ns(message)).text);
     add(&line, ":");
     print(line.text);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * waits.c - how long processes and the fabric waited for cores of this host.
+ * waits.c - how long processes and the fabric waited for cores of this host. For other hosts only
+ * the times of emu_starved_ns() are known here: agents count them (apps/cluster/agent/clients.c).
  *
  * The result has two uses. First, bounds on silence do not count the time for which a thread waited
  * for a core (emu_starved_ns()). The exception is waits of a few time slices, which do count,
@@ -33,7 +34,7 @@ static uint64_t lesser(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Add the waits of a process, or of the fabric, to the waits since the last sample. */
+/* Add the waits of a process, the fabric or another host to the waits since the last sample. */
 static void count_more(struct daemon *daemon, const struct waits_delta *more)
 {
     daemon->waits.ns += more->ns;
@@ -67,11 +68,12 @@ static void sample_fabric(struct daemon *daemon, uint64_t since_ns)
     struct daemon_waits *record = &daemon->record.waits;
     uint64_t all_ns = fabric_full_ns(daemon->fabric);
     uint64_t full_ns = all_ns - lesser(all_ns, record->full_ns);
-    struct waits_delta more;
+    struct waits_delta more, hosts = {.starved_ns = fabric_hosts_starved_ns(daemon->fabric)};
 
     record->full_ns += full_ns;
     daemon->waits.ns += full_ns;
     daemon->waits.over_ns += full_ns - lesser(full_ns, since_ns);
+    count_more(daemon, &hosts);
     if (!daemon->waits.fabric || waits_sample(daemon->waits.fabric, since_ns, &more))
         return;
     record->fabric_ns += more.ns;
@@ -85,6 +87,7 @@ static void waits_begin(struct daemon *daemon)
 
     if (daemon->waits.fabric)
         waits_sample(daemon->waits.fabric, 0, &more);
+    fabric_hosts_starved_ns(daemon->fabric);
     daemon->waits.sample_ns = emu_now_ns();
     fabric_starved(daemon->fabric, 0, daemon->waits.sample_ns);
     daemon->waits.ns = daemon->waits.over_ns = daemon->waits.starved_ns = 0;

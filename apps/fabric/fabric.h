@@ -254,10 +254,13 @@ bool fabric_has_time(const struct fabric *fabric);
  * for a core (emu_starved_ns()). Time-outs of the manager do not count this time. Time-outs of
  * processes do not either, because processes read the sum in their host interfaces. Call about once
  * a second, even if @ns is 0. @now_ns: emu_now_ns().
- * fabric_starved_ns() - return the sum. Thread: manager.
+ * fabric_starved_ns() - return the sum.
+ * fabric_hosts_starved_ns() - on the coordinator, return the largest increase of this sum on
+ * another host since the last call; otherwise 0. A host can report any value. Thread: manager.
  */
 void fabric_starved(struct fabric *fabric, uint64_t ns, uint64_t now_ns);
 uint64_t fabric_starved_ns(const struct fabric *fabric);
+uint64_t fabric_hosts_starved_ns(const struct fabric *fabric);
 
 /**
  * fabric_tick - do the periodic work of the manager; call it about once a second. It cuts off

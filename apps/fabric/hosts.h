@@ -248,6 +248,11 @@ struct fabric_mirror {
      */
     /* fabric_pending() of the process at @node; the result may be half a second old. */
     bool (*pending)(void *ctx, uint32_t host, uint32_t node, struct emu_pending *ret);
+    /*
+     * The largest increase of fabric_starved_ns() on another host since the last call, as the
+     * replies to `pending` tell. A value from another host: it can be as large as the host likes.
+     */
+    uint64_t (*starved)(void *ctx);
     uint32_t (*arrived)(void *ctx, uint32_t group, uint32_t seq, struct fabric_arrived *ret,
                         uint32_t max);                                     /* fabric_arrived() */
     bool (*mismatch)(void *ctx, uint32_t group, struct emu_mismatch *ret); /* fabric_mismatch() */

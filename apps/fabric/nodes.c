@@ -166,6 +166,13 @@ uint64_t fabric_starved_ns(const struct fabric *fabric)
     return fabric->starved_ns;
 }
 
+uint64_t fabric_hosts_starved_ns(const struct fabric *fabric)
+{
+    const struct fabric_mirror *mirror = fabric->mirror;
+
+    return mirror ? mirror->starved(mirror->ctx) : 0;
+}
+
 static void watched_changed(const struct fabric *fabric)
 {
     for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)

@@ -27,6 +27,8 @@ HANDLE_END_S = 0.3  # time for a process to handle the end of its fabric
 # The report waits for processes on the remote host; no case depends on how long they take to end.
 REMOTE_ENDS = ("--bound", "term=30s", "--bound", "stop=60s")
 RUNS = f"/tmp/fabemu-{os.geteuid()}"  # sockets of runs on several hosts
+HOGS = 4  # processes that leave hardly any core to a rank
+STARVED_S = 3  # time without a core
 PATIENCE_S = 90
 
 
@@ -157,6 +159,28 @@ class HostsStandstillTest(FabemuCase):
                 # the other host may not have noticed yet that its processes have ended
                 self.assertRegex("".join(run.lines),
                                  rf"host {remote} +up, (2|\d of 2) nodes( attached)?\n")
+
+    def test_a_process_on_the_remote_host_has_no_core(self):
+        """That time does not count as silence, and is told."""
+        run, _ = self.stands()
+
+        def status():
+            said = self.ask(0, "status", "--json", f"run-{run.pid}.{self.wire.name(0)}")
+            self.assertEqual(said.returncode, 0, said.stderr)
+            return json.loads(said.stdout)[0]
+
+        def starved_s():
+            return status()["standstill"].get("starved_ns", 0) / 1e9
+        before_s = starved_s()
+        core = min(os.sched_getaffinity(0))
+        pid = status()["attached"][-1]["pid"]
+        os.sched_setscheduler(pid, os.SCHED_IDLE, os.sched_param(0))  # its first thread
+        os.sched_setaffinity(pid, {core})
+        for _ in range(HOGS):
+            hog = subprocess.Popen(["taskset", "-c", str(core), "sh", "-c", "while :; do :; done"])
+            self.addCleanup(hog.wait)
+            self.addCleanup(hog.kill)
+        self.assertTrue(until(lambda: starved_s() > before_s + STARVED_S, PATIENCE_S))
 
     def test_end_on_standstill(self):
         """The ranks on both hosts end, and so does the run, with its report and its own exit

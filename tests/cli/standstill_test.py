@@ -456,14 +456,14 @@ class StandstillTest(FabemuCase):
             self.assertEqual([one["waits"] for one in status["attached"]], [True, True])
         self.assertLessEqual(status["standstill"]["starved_ns"], status["standstill"]["for_ns"])
         self.assertRegex(flat(self.fabemu("status", "s").stdout),
-                         r" nothing has moved for .* s, .* s of it without a core: this host "
+                         r" nothing has moved for .* s, .* s of it without a core: a host "
                          r"had too many threads to run: ")
         for hog in hogs:
             hog.kill()
             hog.wait()
         run.send_signal(signal.SIGINT)
         _, err = run.communicate(timeout=30)
-        self.assertIn(" of it without a core: this host had too many threads to run:\n", err)
+        self.assertIn(" of it without a core: a host had too many threads to run:\n", err)
 
     def test_up_in_the_foreground(self):
         up = self.start("up", "--topo", "kary:2,2", "--foreground", "u")

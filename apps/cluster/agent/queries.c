@@ -23,7 +23,10 @@
 
 /* --- processes ------------------------------------------------------------------------ */
 
-/* {"pending":{NODE:DIGITS,…},"now_ns":T}, and "next" if the reply was cut off before that node */
+/*
+ * {"pending":{NODE:DIGITS,…},"now_ns":T,"starved_ns":T}, and "next" if the reply was cut off before
+ * that node
+ */
 static int query_pending(struct agent *agent, struct json_object *call, struct json_object *reply)
 {
     struct fabric *fabric = agent->fabric;
@@ -32,6 +35,7 @@ static int query_pending(struct agent *agent, struct json_object *call, struct j
     size_t sum = 0;
 
     json_add_number(reply, "now_ns", emu_now_ns());
+    json_add_number(reply, "starved_ns", fabric_starved_ns(fabric));
     json_object_object_add(reply, "pending", blocks);
     for (int64_t i = from < 0 ? 0 : from; i < fabric_graph(fabric)->nodes; i++) {
         uint32_t n = (uint32_t)i;

@@ -76,6 +76,8 @@ struct coordinator_agent {
     uint32_t kept_lines;       /* number of messages in `kept` */
     struct json_object *links; /* the agent's report on its links, or NULL */
     struct coordinator_pending pending;
+    uint64_t starved_ns;      /* the host's fabric_starved_ns(), as it last reported */
+    uint64_t more_starved_ns; /* increase since the last coordinator_view_starved() */
     struct coordinator_hits hits;
     struct coordinator_sample {
         bool begun;        /* a request was sent since sampling began */
@@ -273,6 +275,7 @@ int64_t coordinator_query_until_ms(const struct coordinator_agent *agent, int64_
 /* Functions of struct fabric_mirror. */
 int coordinator_view_audit(void *ctx, bool routes, struct fabric_audit *sum);
 bool coordinator_view_pending(void *ctx, uint32_t host, uint32_t node, struct emu_pending *ret);
+uint64_t coordinator_view_starved(void *ctx);
 uint32_t coordinator_view_arrived(void *ctx, uint32_t group, uint32_t seq,
                                   struct fabric_arrived *ret, uint32_t max);
 bool coordinator_view_mismatch(void *ctx, uint32_t group, struct emu_mismatch *ret);

@@ -282,6 +282,7 @@ void coordinator_mirror_open(struct coordinator *coord)
                                .scan = coordinator_mirror_scan,
                                .drops = coordinator_mirror_drops,
                                .pending = coordinator_view_pending,
+                               .starved = coordinator_view_starved,
                                .arrived = coordinator_view_arrived,
                                .mismatch = coordinator_view_mismatch,
                                .stalls = coordinator_view_stalls,

@@ -14,6 +14,7 @@
 #include "apps/cluster/coordinator/internal.h"
 #include "emu/buffer/combiner.h"
 #include "emu/hostif/pending.h"
+#include "emu/util/count.h"
 #include "emu/util/now.h"
 
 #define PENDING_OLD_NS 500000000u
@@ -42,12 +43,35 @@ static void blocks_take(const struct coordinator *coord, struct json_object *rep
     }
 }
 
+/* A host that has come back counts from 0 again. */
+static void starved_take(struct coordinator_agent *agent, uint64_t starved_ns)
+{
+    if (starved_ns > agent->starved_ns)
+        emu_sum(&agent->more_starved_ns, starved_ns - agent->starved_ns);
+    agent->starved_ns = starved_ns;
+}
+
+uint64_t coordinator_view_starved(void *ctx)
+{
+    struct coordinator *coord = ctx;
+    uint64_t most_ns = 0;
+
+    for (uint32_t h = 1; h < coord->config.count; h++) {
+        struct coordinator_agent *agent = &coord->agent[h];
+
+        most_ns = agent->more_starved_ns > most_ns ? agent->more_starved_ns : most_ns;
+        agent->more_starved_ns = 0;
+    }
+    return most_ns;
+}
+
 static void pending_take(void *ctx, uint32_t host, struct json_object *reply)
 {
     struct coordinator *coord = ctx;
     struct coordinator_pending *pending = &coord->agent[host].pending;
     struct json_object *blocks = json_object_object_get(reply, "pending");
 
+    starved_take(&coord->agent[host], (uint64_t)emu_json_number(reply, "starved_ns", 0));
     pending->next = emu_json_number(reply, "next", 0);
     pending->there_ns = (uint64_t)emu_json_number(reply, "now_ns", 0);
     pending->here_ns = emu_now_ns();

@@ -853,6 +853,25 @@ static void pending__of_unknown_nodes_is_not_kept(void)
     CU_ASSERT_EQUAL(stage.lost, 0);
 }
 
+/* Only an increase counts, and it counts once; a host that has come back counts from 0 again. */
+static void starved__of_a_host_is_added_once(void)
+{
+    static const char *const answers[] = {"{\"starved_ns\":700}", "{\"starved_ns\":1000}",
+                                          "{\"starved_ns\":40}", "{\"starved_ns\":-1}"};
+    static const uint64_t more_ns[] = {700, 300, 0, UINT64_MAX - 40};
+    const struct fabric_mirror *mirror = stage_open("pending", reports);
+    struct emu_pending pending;
+
+    for (size_t i = 0; i < sizeof answers / sizeof answers[0]; i++) {
+        answer_text = answers[i];
+        stage.hosts->asked_ns = 0; /* the last answer is old */
+        CU_ASSERT_FALSE(mirror->pending(mirror->ctx, 1, 0, &pending));
+        CU_ASSERT_EQUAL(mirror->starved(mirror->ctx), more_ns[i]);
+        CU_ASSERT_EQUAL(mirror->starved(mirror->ctx), 0);
+    }
+    stage_close();
+}
+
 /* Field names in the answers to all calls. */
 static const char *const fields[] = {
     "errno",         "totals",  "links", "pending", "next",   "now_ns",   "arrived",
@@ -1636,6 +1655,7 @@ int main(void)
         CASE(hits__are_found_by_their_fault),
         CASE(test__of_a_cable_elsewhere_is_ignored),
         CASE(pending__of_unknown_nodes_is_not_kept),
+        CASE(starved__of_a_host_is_added_once),
         CASE(host__random_answers_at_most_lose_it),
         CASE(line__long_is_sent_in_pieces),
         CASE(line__unread_waits_at_the_daemon),

@@ -871,17 +871,17 @@ class CliTest(FabemuCase):
         self.assertIn("package: sh did not finish within 1 s", said)
         self.assertFalse(alive(int(re.match(r"\d+", said)[0])))
 
-    def scripts_run(self, *options, build="#!/bin/sh\n", built=True):
-        """Run scripts/run of a folder in which nothing needs to be installed, and hpcc and the
-        check of its results do nothing. @build: scripts/build. @built: build/fabemu exists. It
-        must leave no temporary file."""
+    def scripts_run(self, *options, build="#!/bin/sh\n", built=True, mpirun="#!/bin/sh\n"):
+        """Run scripts/run of a folder in which nothing needs to be installed, and the check of
+        hpcc's results does nothing. @build: scripts/build. @built: build/fabemu exists. @mpirun:
+        in the place of hpcc. It must leave no temporary file."""
         top = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
         for path, text in (("scripts/run", None), ("scripts/words.bash", None),
                            ("scripts/figures/nearest.py", None), ("apps/cmd/run.c", None),
                            ("apps/cmd/options.c", None), ("apps/cmd/options_fabric.c", None),
                            ("tests/e2e/hpccinf.txt", None),
                            ("scripts/deps", "#!/bin/sh\n"), ("scripts/build", build),
-                           ("tests/e2e/hpcc_check.py", ""), ("bin/mpirun", "#!/bin/sh\n"),
+                           ("tests/e2e/hpcc_check.py", ""), ("bin/mpirun", mpirun),
                            ("build/fabemu", f'#!/bin/sh\nexec "{self.command}" "$@"\n')):
             if text is None:
                 with open(os.path.join(top, path)) as f:
@@ -982,6 +982,15 @@ class CliTest(FabemuCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         with open(os.path.join(self.dir, "here", "report.json")) as f:
             self.assertEqual(json.load(f)["exit_status"], 0)
+
+    def test_scripts_run__prints_a_line_for_each_section_of_hpcc(self):
+        done = self.scripts_run(mpirun='#!/bin/sh\nfor name in HPL STREAM; do\n'
+                                       'echo "Begin of $name section." >>"$4/hpccoutf.txt"\n'
+                                       'done\nsleep 2\n')
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue(done.stdout.startswith("$ fabemu run --topo kary:2,2 -- mpirun"))
+        self.assertEqual(done.stderr.splitlines(),
+                         ["run: hpcc: HPL (1 of 17)", "run: hpcc: STREAM (2 of 17)"])
 
     def test_scripts__name_a_wrong_option_in_a_few_lines(self):
         top = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")

@@ -44,7 +44,7 @@ struct emu_entry {
     union {
         uint32_t born_ns; /* when the segment was posted, low 32 bits; used only in reports */
         uint32_t crc;     /* cables with channels: CRC-32 of the packet, in its last segment */
-        /* simulated nodes: the sender's own number, which the network does not change */
+        /* simulated nodes: a value of the sender's choice, which the network does not change */
         uint32_t note;
     };
 };
@@ -71,7 +71,7 @@ static_assert(sizeof(struct emu_credit) == 16, "the credits of a small cable sha
  * slot's credit arrives: 1 + that time, or 0 if it is not known.
  */
 
-/* Return the memory of a ring's slots. Used only by EMU_RING(). */
+/* Return the size of the memory of a ring's slots. Used only by EMU_RING(). */
 static inline size_t emu_slots_bytes(uint32_t slots, size_t slot_bytes)
 {
     size_t bytes = EMU_LINE; /* at least a whole line: two entries */
@@ -85,7 +85,7 @@ static inline size_t emu_slots_bytes(uint32_t slots, size_t slot_bytes)
  * EMU_RING - define a ring of TYPE, a struct that begins with a stamp:
  *
  * struct NAME_end - one side of a ring, the producer's or the consumer's; private to that side.
- * NAME_bytes      - return the memory of a ring with @slots slots. Pure.
+ * NAME_bytes      - return the size of the memory of a ring with @slots slots. Pure.
  * NAME_create     - make an empty ring with at least @slots slots (rounded up to a power of two).
  *                   Returns false if there is no memory. Thread: any, before the ends are in use.
  * NAME_destroy    - free a ring; the argument is either of its ends. Both must be unused.
@@ -94,10 +94,11 @@ static inline size_t emu_slots_bytes(uint32_t slots, size_t slot_bytes)
  * NAME_next       - return the current slot of a side, and advance. Thread: that side.
  *
  * For the producer, wait-free:
- * NAME_has_slot   - return whether the current slot is empty. R1 pairs with R4: the consumer has
- *                   finished reading an empty slot. On a cable without channels a sender does not
- *                   check, because its credit stands for an empty slot.
- * NAME_publish       - publish @slot, whose fields except the stamp are filled. R2 pairs with R3.
+ * NAME_has_slot   - return whether the current slot is empty. R1 pairs with R4: a producer that
+ *                   sees an empty slot knows that the consumer has finished reading it. On a cable
+ *                   without channels a sender does not check, because its credit stands for an
+ *                   empty slot.
+ * NAME_publish    - publish @slot, whose fields except the stamp are filled. R2 pairs with R3.
  *
  * For the consumer, wait-free:
  * NAME_front      - return the oldest entry, or NULL. It is valid until NAME_skip(). R3 pairs with
@@ -207,9 +208,9 @@ static inline void emu_ring_put_at(struct emu_ring_end *end, const struct emu_en
 }
 
 /**
- * emu_ring_put - copy an entry into a ring. The caller knows from emu_ring_has_slot() or from a
- * credit, which the consumer sends after it has emptied a slot, that there is an empty slot.
- * Thread: producer. Wait-free.
+ * emu_ring_put - copy an entry into a ring. The ring must have an empty slot: emu_ring_has_slot()
+ * has returned true, or the producer has a credit, which the consumer sends after it has emptied a
+ * slot. Thread: producer. Wait-free.
  */
 static inline void emu_ring_put(struct emu_ring_end *end, const struct emu_entry *entry)
 {

@@ -70,8 +70,9 @@ struct emu_mcast_buf_shared {
     alignas(EMU_LINE) struct emu_hostif_slot slot[EMU_MCAST_BUF_SLOTS];
 };
 
-#define EMU_STREAM_SEGS  16u /* this many segments published at once are part of a stream */
-#define EMU_HOSTIF_AHEAD 8   /* prefetch distance in slots */
+/* A *stream* is a long message. This many segments that are published at once are part of one. */
+#define EMU_STREAM_SEGS  16u
+#define EMU_HOSTIF_AHEAD 8 /* prefetch distance in slots */
 
 static inline void emu_seg_prefetch(const struct emu_seg *seg, bool write)
 {
@@ -247,11 +248,13 @@ static inline void emu_hostif_sent(struct emu_hostif_shared *shared, uint32_t no
     emu_count(&peer->bytes, bytes);
 }
 
-/* Descriptors that a process gets when it attaches. It may close a memory after mapping it. */
+/* Descriptors that a process gets when it attaches. It may close one after mapping its memory. */
 struct emu_hostif_fds {
-    int memory;    /* the region */
-    int bell;      /* eventfd that wakes the worker; -1: the worker never sleeps */
-    int mcast_buf; /* shared multicast buffer, or on clock virtual a file of calls; -1: none */
+    int memory; /* the region */
+    int bell;   /* eventfd that wakes the worker; -1: the worker never sleeps */
+    /* the shared multicast buffer or, on clock virtual, a file in which the process records its
+       calls or from which it replays them (apps/daemon/calls.c); -1: none */
+    int mcast_buf;
 };
 
 /* The adapter's end. Protected by the adapter's lock. */
@@ -273,9 +276,9 @@ struct emu_hostif_nic {
 
 /**
  * emu_hostif_slot_at - the slot of segment @number in a ring. The ring's writer changes the shift
- * only while the ring is empty, and writes it before the tail. So a reader that has seen a tail
- * knows the shift of all segments before it, until the reader publishes a head that reaches this
- * tail.
+ * only while the ring is empty, and writes it before the tail. So the shift that a reader loads
+ * after a tail is valid for all segments before that tail. The shift may change only after the
+ * reader has published a head that is equal to the tail.
  */
 static inline uint32_t emu_hostif_slot_at(uint32_t number, uint32_t shift)
 {
@@ -311,7 +314,7 @@ static inline void emu_hostif_publish_end(void)
 
 /**
  * emu_hostif_nic_open - map the host interface of this process.
- * Errors: -EPROTO, not of this version; -errno of mmap. On success @nic owns the bell.
+ * Errors: -EPROTO, the fabric has another version; -errno of mmap. On success @nic owns the bell.
  */
 int emu_hostif_nic_open(struct emu_hostif_nic *nic, const struct emu_hostif_fds *fds);
 void emu_hostif_nic_close(struct emu_hostif_nic *nic); /* unmaps it and closes the bell */
@@ -394,8 +397,9 @@ static inline uint32_t emu_hostif_nic_endings(const struct emu_hostif_nic *nic)
     return atomic_load_explicit(&nic->shared->endings, memory_order_acquire); /* Y8 pairs with X6 */
 }
 
-#define EMU_STARVED_SHARE   32u /* 1/32 of the time counts as silence even without a core */
-#define EMU_STARVED_LATE_NS UINT64_C(2000000000) /* a manager that is this late had no core */
+#define EMU_STARVED_SHARE 32u /* at least 1/32 of a period always counts as silence */
+/* If an update of the manager is later than this, the manager had no core in the excess time. */
+#define EMU_STARVED_LATE_NS UINT64_C(2000000000)
 
 /**
  * emu_starved_ns - return the part of a period of @since_ns that does not count for bounds on
@@ -412,9 +416,9 @@ static inline uint64_t emu_starved_ns(uint64_t since_ns, uint64_t waited_ns)
 }
 
 /**
- * emu_hostif_nic_starved - for how many ns, from the fabric's start to @now_ns, processes of this
- * host or the fabric have had no core; 0 if this is not counted. The time since the manager's last
- * update is estimated, so later results may be a little smaller. The loads are relaxed.
+ * emu_hostif_nic_starved - return the time from the fabric's start to @now_ns in which the fabric,
+ * or processes of this host, had no core; 0 if this is not counted. The time since the manager's
+ * last update is estimated, so later results may be a little smaller. The loads are relaxed.
  */
 static inline uint64_t emu_hostif_nic_starved(const struct emu_hostif_nic *nic, uint64_t now_ns)
 {
@@ -467,7 +471,10 @@ static inline const struct emu_seg *emu_hostif_nic_at(const struct emu_hostif_ni
     return nic->mcast_buf ? &nic->mcast_buf->slot[emu_mcast_ref_slot(ref)].seg : NULL;
 }
 
-/** emu_hostif_nic_skip - drop next segments in the multicast buffer, then peek at the next one. */
+/**
+ * emu_hostif_nic_skip - drop the next segments while they are in a multicast buffer that is no
+ * longer read. Then peek at the next segment.
+ */
 const struct emu_seg *emu_hostif_nic_skip(struct emu_hostif_nic *nic, uint64_t now_ps);
 
 /**
@@ -533,8 +540,8 @@ void emu_hostif_nic_hand_over(struct emu_hostif_shared *shared);
 
 /**
  * emu_hostif_nic_await - clock virtual: let the process wait until a segment arrives or until
- * @until_ps, whichever is earlier, and set its local time to the end of the wait. If an earlier
- * call returned false, its wait continues, with its own end. Returns false if the wait has not
+ * @until_ps, whichever is earlier, and set its local time to the end of the wait. If the last
+ * call returned false, continue its wait, and ignore @until_ps. Returns false if the wait has not
  * ended after EMU_SIMTIME_CHECK_NS of the host's time, so that the caller can check whether the
  * fabric still exists. Thread: one at a time.
  */

@@ -185,7 +185,7 @@ static int atomic_local(const struct atomic_local *from, size_t element, struct 
     return 0;
 }
 
-/* Convert the elements of another local array, which must have the same number. */
+/* Convert the elements of another local array. It must have job->count elements. */
 static int atomic_local_more(const struct atomic_local *from, const struct atomic_job *job,
                              struct atomic_array *to)
 {

@@ -151,8 +151,8 @@ int ofi_ep_queues_open(struct ofi_ep *ep, unsigned contexts, struct fabemu_queue
 }
 
 /*
- * If the entries of the completion queue for receives have room for completion data, wait for
- * peers' writes with such data. Otherwise the adapter refuses these writes.
+ * If the entries of the completion queue for receives have room for completion data, let an
+ * operation wait for peers' writes with such data. Otherwise the adapter refuses these writes.
  */
 static int ep_await_data(struct ofi_ep *ep)
 {
@@ -572,7 +572,7 @@ int ofi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep *
         ofi_ep_free(ep);
         return err;
     }
-    /* data uses free queues, because the passive endpoint may have the queues in the address */
+    /* data uses other queues, because a passive endpoint may own those in the address */
     if (ep->cm) {
         ep->handle.ep_fid.cm = &ofi_conn_ops;
         ofi_addr_set_port(&ep->source, 0);

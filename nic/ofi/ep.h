@@ -125,7 +125,7 @@ int ofi_stx_open(struct fid_domain *domain, struct fi_tx_attr *attr, struct fid_
                  void *context);
 int ofi_srx_open(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **srx,
                  void *context);
-/** ofi_share_bind, ofi_share_unbind - let an endpoint use a shared context, or no longer. */
+/** ofi_share_bind, ofi_share_unbind - let an endpoint use a shared context, or end this use. */
 int ofi_share_bind(struct ofi_ep *ep, struct fid *fid, uint64_t flags);
 void ofi_share_unbind(struct ofi_ep *ep);
 /**

@@ -79,7 +79,7 @@ void ofi_request_release(struct ofi_request *request)
     pthread_mutex_unlock(&fabric->request_lock);
 }
 
-/* Release the reference of the passive endpoint, if it has one. Lock: request_lock. */
+/* Release the passive endpoint's reference, unless it was released before. Lock: request_lock. */
 static void request_leave_pep(struct ofi_request *request)
 {
     if (!request->pep)

@@ -104,11 +104,12 @@ int fabemu_batchv(struct fabemu *fab, uint32_t node, uint64_t key, const struct 
     if (err)
         return err;
     if (fetched > FABEMU_BATCH_RESULT || (fetched && req->unconfirmed))
-        return nic_fail(-EINVAL, "the result of a batch has at most %u bytes, and it is confirmed",
+        return nic_fail(-EINVAL, "a batch returns at most %u bytes, and none if it is unconfirmed",
                         FABEMU_BATCH_RESULT);
     nic_batch_of(op)->result = result ? result->base : NULL;
     if (!op->bytes || op->bytes % FABEMU_RECORD_UNIT)
-        return nic_fail(-EINVAL, "a batch of %llu bytes; it needs whole units of %u bytes",
+        return nic_fail(-EINVAL,
+                        "a batch has %llu bytes, but must consist of one or more units of %u bytes",
                         (unsigned long long)op->bytes, FABEMU_RECORD_UNIT);
     return nic_op_post(fab, op);
 }
@@ -199,8 +200,8 @@ int fabemu_atomic(struct fabemu *fab, const struct fabemu_atomic *what, struct f
 }
 
 /*
- * Post an array of more than one segment as a batch with one record. Its data begin at 32, a
- * multiple of the size of every element.
+ * Post an array of more than one segment as a batch with one record. The data begin at
+ * byte 32 of the batch, a multiple of the size of every element.
  */
 static int atomic_batch(struct fabemu *fab, const struct fabemu_atomic *what, size_t count,
                         struct fabemu_req *req)

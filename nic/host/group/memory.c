@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * memory.c - memory of this process that its link engine can read: allocated in words of 8 bytes,
- * and made part of groups.
+ * memory.c - memory of this process that its link engine can read. A process allocates words of 8
+ * bytes in it, and may choose some of them for each of its groups.
  *
  * It is a part of the host interface, which this process and the fabric have mapped. So the engine
  * answers a conditional by a load, while this process computes.
@@ -40,7 +40,10 @@ static uint64_t *words_of(const struct fabemu *fab)
     return (uint64_t *)(void *)fab->hostif.shared->memory;
 }
 
-/* Return the number of the first of @count words at @at; EMU_MEMORY_WORDS: not our memory. */
+/*
+ * Return the number of the first of @count words at @at. Returns EMU_MEMORY_WORDS if the words are
+ * not all in the process's memory.
+ */
 static size_t words_at(const struct fabemu *fab, const uint64_t *at, size_t count)
 {
     uintptr_t offset = (uintptr_t)at - (uintptr_t)words_of(fab);
@@ -66,7 +69,8 @@ int fabemu_words_alloc(struct fabemu *fab, size_t count, uint64_t **ret)
         words_mark(fab, first, count, true);
     nic_unlock(fab);
     if (first + count > EMU_MEMORY_WORDS)
-        return nic_fail(-ENOSPC, "%zu words of the adapter's memory in a row are not free", count);
+        return nic_fail(-ENOSPC, "the adapter's memory does not have %zu free words in a row",
+                        count);
     *ret = words_of(fab) + first;
     memset(*ret, 0, count * sizeof **ret);
     return 0;

@@ -60,7 +60,7 @@ void timeline_agent_leaves(struct timeline_agent *agent, uint32_t node);
  */
 int timeline_agent_report(struct timeline_agent *agent, size_t most, struct text_buf *bytes);
 
-/** timeline_agent_most_bytes - return the maximum size of all pieces up to the last one. */
+/** timeline_agent_most_bytes - return the maximum sum of the sizes of all pieces of a report. */
 uint64_t timeline_agent_most_bytes(uint32_t nodes);
 
 /* --- coordinator ------------------------------------------------------------------------ */

@@ -131,8 +131,8 @@ static void test_add(struct agent *agent, uint32_t cable, uint32_t packets,
 }
 
 /*
- * {"cables":[CABLE,…],"packets":N} -> {"tests":[ERRORS,QUIET,CROSSES,SENT,ARRIVED,…]}. Skip a cable
- * that cannot fail: it is a host interface, so there is no cable end to test.
+ * {"cables":[CABLE,…],"packets":N} -> {"tests":[ERRORS,QUIET,CROSSES,SENT,ARRIVED,…]}. Refuse the
+ * call if a cable cannot fail: it is a host interface, so there is no cable end to test.
  */
 static int call_test(struct agent *agent, struct json_object *call, struct json_object *reply)
 {
@@ -251,8 +251,8 @@ static int call_no_link(struct agent *agent, struct json_object *call, struct js
 /* --- unrecoverable drops -------------------------------------------------------------- */
 
 /*
- * {"bound_us":N} -> {"unrecoverable":[DIGITS,…]}. If bound_us is 0, there is no bound. If there are
- * more than HOSTS_DROPS_MOST drops, the next call returns the others.
+ * {"bound_us":N} -> {"unrecoverable":[DIGITS,…]}. The bound is that of fabric_drops_find(); 0:
+ * there is none. If there are more than HOSTS_DROPS_MOST drops, the next call returns the others.
  */
 static int call_drops(struct agent *agent, struct json_object *call, struct json_object *reply)
 {

@@ -24,8 +24,8 @@
 /* --- processes ------------------------------------------------------------------------ */
 
 /*
- * {"pending":{NODE:DIGITS,…},"now_ns":T,"starved_ns":T}, and "next" if the reply was cut off before
- * that node
+ * {"pending":{NODE:DIGITS,…},"now_ns":T,"starved_ns":T}, and "next":NODE if the reply has no space
+ * for the operations of NODE and later nodes
  */
 static int query_pending(struct agent *agent, struct json_object *call, struct json_object *reply)
 {

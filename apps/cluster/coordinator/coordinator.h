@@ -64,7 +64,8 @@ struct coordinator_ops {
     void (*duplicate)(void *ctx, uint32_t host, const char *why);
     /*
      * Two connected hosts have lost a link between them, and it is time to bring it up. The daemon
-     * must call coordinator_links_mend() when all hosts have replied to a query.
+     * must send a query (COORDINATOR_ANSWER), and call coordinator_links_mend() when all hosts have
+     * replied. Otherwise a host that does not reply would block the daemon.
      */
     void (*links_due)(void *ctx);
     /*
@@ -116,7 +117,7 @@ struct coordinator_config {
     bool (*links_refused)(const void *links, uint32_t host, char *text, size_t bytes);
     const char *(*links_duplicate)(void *links, uint32_t *host);
     void *links_ctx;
-    /* this host's links without a control channel; borrowed */
+    /* those links of this host that have no control channel; borrowed */
     const struct hosts_link *link;
     uint32_t links;
     struct coordinator_ops ops;
@@ -127,7 +128,7 @@ struct coordinator_config {
  * first call. Owns the sockets in config->control, even on an error. Thread: the fabric's manager;
  * this holds for all functions of this file. Errors: -ENOMEM; -EMFILE; -ETIMEDOUT; -EPROTO, a host
  * has another cluster file, or sent an invalid message; -EHOSTDOWN; -ECANCELED, signal_fd or
- * owner_fd is readable; with one line in @error.
+ * owner_fd is readable. On an error, @error gets one line.
  */
 int coordinator_open(struct coordinator **ret, const struct coordinator_config *config, char *error,
                      size_t error_bytes);
@@ -153,7 +154,7 @@ void coordinator_serve(struct coordinator *coord);
  */
 size_t coordinator_forward(struct coordinator *coord);
 
-/** coordinator_mirror - return the argument of fabric_mirror(); valid as long as @coord. */
+/** coordinator_mirror - return the argument of fabric_mirror(). Valid as long as @coord exists. */
 const struct fabric_mirror *coordinator_mirror(struct coordinator *coord);
 
 /**
@@ -254,8 +255,8 @@ void coordinator_expel(struct coordinator *coord, uint32_t host, const char *why
 void coordinator_links_mend(struct coordinator *coord);
 
 /**
- * coordinator_process_info - return what the process's host has reported about @process. Valid
- * until coordinator_process_forget().
+ * coordinator_process_info - return the last report of the process's host on @process. Valid until
+ * coordinator_process_forget().
  */
 struct coordinator_process_info {
     uint32_t host;

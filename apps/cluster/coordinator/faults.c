@@ -161,9 +161,9 @@ struct hits_take {
 };
 
 /*
- * Return whether @host may log hits of the faults with number @name (struct emu_faults). For a
- * direction of a cable, the host must have an end of the cable. For a combiner, it must have the
- * combiner.
+ * Return whether @host may log hits of the struct emu_faults with number @name. The first numbers
+ * are those of the directions of cables, and the host must have an end of the cable. Then follow
+ * the numbers of combiners, and the host must have the combiner.
  */
 static bool has_fault(const struct fabric *fabric, uint32_t host, uint32_t name)
 {
@@ -247,31 +247,31 @@ uint64_t coordinator_hits_missed(struct coordinator *coord)
 /* --- calls of the fabric manager --------------------------------------------------------- */
 
 /*
- * State of a tested cable. A cable that connects two hosts is quiet only if each host reports the
- * state of its end, and has received as many entries as the other has sent.
+ * State of the ends of a tested cable. A cable that connects two hosts is quiet only if each host
+ * reports the state of its end, and has received as many entries as the other has sent.
  */
-struct pasts {
-    uint32_t ends;
+struct tested_ends {
+    uint32_t count;
     struct fabric_past end[2];
 };
 
 struct test_take {
     const struct fabric *fabric;
     struct fabric_test *tests;
-    struct pasts *pasts; /* by test; NULL: there is no memory, so no cable counts as quiet */
+    struct tested_ends *ends; /* by test; NULL: there is no memory, so no cable counts as quiet */
     uint32_t count;
 };
 
-static void past_add(const struct test_take *take, uint32_t i, const struct fabric_past *past)
+static void end_add(const struct test_take *take, uint32_t i, const struct fabric_past *past)
 {
-    struct pasts *pasts = &take->pasts[i];
+    struct tested_ends *ends = &take->ends[i];
 
     take->tests[i].quiet = take->tests[i].quiet && past->quiet;
     if (!past->crosses)
         return;
-    if (pasts->ends < 2)
-        pasts->end[pasts->ends] = *past;
-    pasts->ends++;
+    if (ends->count < 2)
+        ends->end[ends->count] = *past;
+    ends->count++;
 }
 
 static void take_tests(void *ctx, uint32_t host, struct json_object *reply)
@@ -297,16 +297,16 @@ static void take_tests(void *ctx, uint32_t host, struct json_object *reply)
             if (errors > take->tests[i].errors)
                 take->tests[i].errors = errors;
         }
-        past_add(take, i, &past);
+        end_add(take, i, &past);
     }
 }
 
-static bool pasts_agree(const struct pasts *pasts)
+static bool ends_agree(const struct tested_ends *ends)
 {
-    const struct fabric_past *end = pasts->end;
+    const struct fabric_past *end = ends->end;
 
-    return !pasts->ends ||
-           (pasts->ends == 2 && end[0].sent == end[1].arrived && end[1].sent == end[0].arrived);
+    return !ends->count ||
+           (ends->count == 2 && end[0].sent == end[1].arrived && end[1].sent == end[0].arrived);
 }
 
 void coordinator_mirror_test(void *ctx, struct fabric_test *tests, const struct fabric_past *here,
@@ -315,23 +315,23 @@ void coordinator_mirror_test(void *ctx, struct fabric_test *tests, const struct 
     const struct coordinator *coord = ctx;
     struct test_take take = {.fabric = coord->config.fabric,
                              .tests = tests,
-                             .pasts = calloc(count, sizeof *take.pasts),
+                             .ends = calloc(count, sizeof *take.ends),
                              .count = count};
     struct json_object *cables = json_object_new_array(), *with = with_number("packets", packets);
 
     for (uint32_t i = 0; i < count; i++) {
         json_object_array_add(cables, json_object_new_int64(tests[i].cable));
-        if (take.pasts)
-            past_add(&take, i, &here[i]);
+        if (take.ends)
+            end_add(&take, i, &here[i]);
     }
     json_object_object_add(with, "cables", cables);
-    if (take.pasts)
+    if (take.ends)
         coordinator_query_all(ctx, "test", with, take_tests, &take);
     else
         json_object_put(with);
     for (uint32_t i = 0; i < count; i++)
-        tests[i].quiet = tests[i].quiet && take.pasts && pasts_agree(&take.pasts[i]);
-    free(take.pasts);
+        tests[i].quiet = tests[i].quiet && take.ends && ends_agree(&take.ends[i]);
+    free(take.ends);
 }
 
 struct scan_take {
@@ -339,7 +339,10 @@ struct scan_take {
     struct fabric_scan_result *seen;
 };
 
-/* Return whether that end of @direction is on @host. A host may report only on its own devices. */
+/*
+ * Return whether the sending (@sends) or else the receiving end of @direction is on @host. A host
+ * may report only on its own devices.
+ */
 static bool has_end(const struct scan_take *take, uint32_t host, uint64_t direction, bool sends)
 {
     return direction < 2 * (uint64_t)fabric_cable_count(take->fabric) &&

@@ -19,8 +19,9 @@ static struct json_object *of_node(uint32_t node)
 }
 
 /*
- * Send a change that every host can make. Do not wait for the hosts, unless earlier changes have
- * filled the control channel of a host. Thousands of processes may die at the same time.
+ * Send a change that cannot fail on any host. Do not wait for the replies, because thousands of
+ * processes may die at the same time. But wait if earlier changes have filled the control channel
+ * of a host.
  */
 static void change_send(struct coordinator *coord, uint32_t only, const char *what,
                         struct json_object *with)

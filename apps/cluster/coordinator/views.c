@@ -43,7 +43,10 @@ static void blocks_take(const struct coordinator *coord, struct json_object *rep
     }
 }
 
-/* A host that has come back counts from 0 again. */
+/*
+ * Add the time for which the host's threads had no core since its last report. After a restart the
+ * host counts this time from 0 again.
+ */
 static void starved_take(struct coordinator_agent *agent, uint64_t starved_ns)
 {
     if (starved_ns > agent->starved_ns)
@@ -129,7 +132,7 @@ bool coordinator_view_pending(void *ctx, uint32_t host, uint32_t node, struct em
     char name[NODE_NAME_BYTES];
     size_t bytes;
 
-    /* if a host has not answered a query yet, use the old data, because it would delay the fetch */
+    /* use the old data while a host has not answered a query: this host would delay the fetch */
     if (now_ns - *asked_ns >= PENDING_OLD_NS && !coord->query[COORDINATOR_ANSWER].waits) {
         *asked_ns = now_ns;
         pending_fetch(coord);

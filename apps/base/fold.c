@@ -9,8 +9,8 @@
 
 /*
  * Return the length of the first part of @line, which has @bytes bytes. If the line has at most
- * @columns columns, it is one part. Otherwise a part ends before a space, and the first part is the
- * longest one of at most @columns columns. If all are wider, it is the shortest one.
+ * @columns columns, it is one part. Otherwise the line is broken before a space: the last one that
+ * keeps the part within @columns columns, or else the first one.
  * @from:  the first column in which the part may end.
  * @shell: the line is a command. A part does not end within quotes.
  */

@@ -6,7 +6,8 @@
  * A *case* is one program with one number of ranks. Its transports take turns (A B C A B C ...), so
  * that a drift of the machine's speed affects all of them. There may be more ranks than cores; then
  * Open MPI yields when it waits. MCA and libfabric variables of the caller's environment are
- * removed, so that the conditions of a row are complete. The bounds are in threads.c.
+ * removed, because the conditions that a row lists would not include them. A row's *bound* is the
+ * best value that threads of one process reach without MPI (threads.c).
  */
 #include <limits.h>
 #include <stdio.h>
@@ -299,7 +300,7 @@ static void run_once(const struct bench *bench, const struct mpi_case *what,
     struct run *run = malloc(sizeof *run);
 
     if (!child || !run) {
-        snprintf(error, sizeof results->error[transport], "no memory");
+        snprintf(error, sizeof results->error[transport], "out of memory");
         goto free_run;
     }
     run_prepare(run, what, transport);

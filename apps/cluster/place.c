@@ -88,8 +88,8 @@ uint32_t cluster_sessions(const struct cluster *cluster, uint32_t host, uint32_t
 
 /* --- switches ----------------------------------------------------------------------- */
 
-static int place_named(const struct cluster *cluster, const struct topo_graph *graph,
-                       uint32_t *host_of, char *error, size_t error_bytes)
+static int place_listed(const struct cluster *cluster, const struct topo_graph *graph,
+                        uint32_t *host_of, char *error, size_t error_bytes)
 {
     for (uint32_t s = 0; s < graph->switches; s++)
         host_of[s] = TOPO_NONE;
@@ -99,7 +99,7 @@ static int place_named(const struct cluster *cluster, const struct topo_graph *g
 
             if (range->last >= graph->switches)
                 return fail(-EINVAL, error, error_bytes,
-                            "host %s has switch %u, and %s has switches 0 to %u",
+                            "host %s has switch %u, but %s has only switches 0 to %u",
                             cluster->host[h].name, range->last, graph->spec, graph->switches - 1);
             for (uint32_t s = range->first; s <= range->last; s++)
                 host_of[s] = h;
@@ -111,8 +111,8 @@ static int place_named(const struct cluster *cluster, const struct topo_graph *g
     return 0;
 }
 
-static int place_found(const struct cluster *cluster, const struct topo_graph *graph,
-                       uint32_t *host_of, char *error, size_t error_bytes)
+static int place_automatically(const struct cluster *cluster, const struct topo_graph *graph,
+                               uint32_t *host_of, char *error, size_t error_bytes)
 {
     uint32_t share[CLUSTER_HOSTS_MAX];
 
@@ -142,8 +142,9 @@ int cluster_place(const struct cluster *cluster, const struct topo_graph *graph,
                   char *error, size_t error_bytes)
 {
     uint32_t between[CLUSTER_HOSTS_MAX * CLUSTER_HOSTS_MAX];
-    int err = cluster->host[0].ranges ? place_named(cluster, graph, host_of, error, error_bytes)
-                                      : place_found(cluster, graph, host_of, error, error_bytes);
+    int err = cluster->host[0].ranges
+                  ? place_listed(cluster, graph, host_of, error, error_bytes)
+                  : place_automatically(cluster, graph, host_of, error, error_bytes);
 
     if (err)
         return err;

@@ -25,8 +25,8 @@ struct daemon_death {
 };
 
 /*
- * On clock real: by how much programs were delayed, at most, because all cores of the host were
- * busy (daemon/waits.c, docs/manual.md).
+ * On clock real: the delays of programs because all cores of the host were busy (daemon/waits.c,
+ * docs/manual.md).
  */
 struct daemon_waits {
     uint64_t attached_ns; /* time during which any process was attached */
@@ -56,7 +56,7 @@ struct daemon_refusal {
 /* Clock virtual: processes that slept outside the fabric, and have detached. */
 struct daemon_sleeps {
     uint32_t processes;
-    uint64_t longest_ns; /* of one process, host time */
+    uint64_t longest_ns; /* longest time that one of them slept, host time */
     int64_t rank;        /* that process's rank in its MPI job; -1: none */
     uint32_t node;
 };
@@ -65,7 +65,7 @@ struct daemon_sleeps {
 struct daemon_host_time {
     uint32_t processes;
     uint32_t how; /* bits of enum emu_host_time, of all these processes */
-    int64_t rank; /* that of the first of them in its MPI job; -1: none */
+    int64_t rank; /* rank of the first of these processes in its MPI job; -1: none */
     uint32_t node;
 };
 

@@ -6,7 +6,8 @@
  * The low bits of a collective address are a slot of the table of groups. The bits above are a
  * *generation*, a number that changes with each new address. A *state* stores one operation in
  * progress in a combine unit. A group reserves one state for each sequence number of its *window*
- * (emu/packet/seg.h).
+ * (emu/packet/seg.h). If the profile field broadcast_trees is above 1, a group has *extra trees*,
+ * which its broadcasts use in turn. Each is stored as a group with an address of its own.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -159,7 +160,7 @@ static uint64_t group_bufs_all(const struct fabric *fabric, const struct fabric_
     return bufs;
 }
 
-/* Charge the load of @tree, which the group is about to use, and add the hosts of its switches. */
+/* Count the load of @tree, which the group is about to use, and add its hosts to the group's. */
 static void group_charge(struct fabric *fabric, struct fabric_group *group,
                          const struct topo_tree *tree)
 {
@@ -518,8 +519,8 @@ static int combining_create(struct fabric *fabric, const struct fabric_group_cal
                     "multicast");
     if (fabric_has_engines(&fabric->config) && !fabric->config.profile.pool_slots)
         return fail(-ENOTSUP, error, error_bytes,
-                    "with pool_slots=0 no switch has space for a broadcast of more than one "
-                    "segment on the wire: set pool_slots to 1 or more");
+                    "with pool_slots=0 switches have no space for broadcasts of several "
+                    "segments on the wire: set pool_slots to 1 or more");
     return group_create(fabric,
                         &(struct fabric_group_plan){.nodes = call->nodes,
                                                     .count = call->count,

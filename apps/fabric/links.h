@@ -71,9 +71,9 @@ int fabric_link_set(struct fabric *fabric, uint32_t cable, bool up, uint32_t fau
                     uint32_t *hit);
 
 /**
- * fabric_link_quiet - return whether a cable that is down has no old packets left: none on the
- * wire, and none that its ends hold for it. Checks only the ends on this host. Thread: manager,
- * between fabric_pause() and fabric_resume().
+ * fabric_link_quiet - return whether a cable that is down has no old packets left, on the wire or
+ * in the buffers of its ends. Checks only the ends on this host. Thread: manager, between
+ * fabric_pause() and fabric_resume().
  */
 bool fabric_link_quiet(const struct fabric *fabric, uint32_t cable);
 
@@ -312,7 +312,7 @@ void fabric_replan(struct fabric *fabric, uint64_t now_ps,
 /**
  * fabric_can_reroute_in_flight - return whether segments that wait for a link that is down can be
  * rerouted in flight. fabric_needs_replans() - return whether the manager must call
- * fabric_reroute_in_flight() and fabric_replan() repeatedly as long as any link is down. It must if
+ * fabric_reroute_in_flight() and fabric_replan() repeatedly as long as any link is down, because
  * new tables alone do not help the segments and operations that are under way.
  */
 bool fabric_can_reroute_in_flight(const struct fabric *fabric);

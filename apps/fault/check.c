@@ -107,8 +107,8 @@ static int check_event(const struct fault_check *c)
         if (emu_profile_has_engines(c->network->profile) || switch_combines(c->network->profile))
             return 0;
         return refuse(c, -ENOTSUP,
-                      "on=: this network combines nothing, so no such operation is observed: use "
-                      "at=");
+                      "on=: this network does not combine contributions, so it cannot observe "
+                      "this operation; use at=");
     }
     for (uint32_t sw = 0; sw < graph->switches; sw++)
         for (uint32_t port = 0; port < graph->ports; port++)
@@ -116,7 +116,7 @@ static int check_event(const struct fault_check *c)
                 cable_can_fail(c->network, sw, port))
                 return 0;
     return refuse(c, -ENOTSUP,
-                  "on=: no cable of this network can be observed: use at=, or profile qsnet3");
+                  "on=: no cable of this network can be observed; use at=, or profile qsnet3");
 }
 
 static int check_requirements(const struct fault_check *c)

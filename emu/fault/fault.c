@@ -147,20 +147,20 @@ static enum emu_fate fault_flip(struct emu_faults *faults, struct emu_pool_cache
 static struct fault_verdict fault_by_rates(const struct emu_faults *faults)
 {
     const struct emu_fault_rates *rates = &faults->rates;
-    uint32_t of = (uint32_t)(emu_splitmix_at(faults->seed, 2 * faults->seen) % EMU_FAULT_UNIT);
+    uint32_t draw = (uint32_t)(emu_splitmix_at(faults->seed, 2 * faults->seen) % EMU_FAULT_UNIT);
     struct fault_verdict verdict = {.hit = true,
                                     .how = emu_splitmix_at(faults->seed, 2 * faults->seen + 1),
                                     .until_ps = rates->late_ps};
 
-    if (of < rates->lost)
+    if (draw < rates->lost)
         verdict.what = EMU_FAULT_LOSE;
-    else if ((of -= rates->lost) < rates->head)
+    else if ((draw -= rates->lost) < rates->head)
         verdict.what = EMU_FAULT_FLIP_HEADER;
-    else if ((of -= rates->head) < rates->payload)
+    else if ((draw -= rates->head) < rates->payload)
         verdict.what = EMU_FAULT_FLIP_PAYLOAD;
-    else if ((of -= rates->payload) < rates->duplicated)
+    else if ((draw -= rates->payload) < rates->duplicated)
         verdict.what = EMU_FAULT_DUPLICATE;
-    else if (of - rates->duplicated < rates->late)
+    else if (draw - rates->duplicated < rates->late)
         verdict.what = EMU_FAULT_DELAY;
     else
         verdict.hit = false;

@@ -13,6 +13,7 @@
  *   Y6 (futex): the process stores asleep, then reads down_tail; the fabric stores down_tail, then
  *   reads asleep, with a fence between. Again at least one side sees the other side's store.
  *   Y7, Y8 pair with X5, X6: see emu_hostif_nic_incarnation(), emu_hostif_nic_endings().
+ * Orderings of simulated time have the labels Z at both ends: see emu_hostif_nic_await().
  * Rejected: a bell for every segment. A bell is a system call, and one per burst is enough.
  */
 #include "emu/hostif/hostif.h"
@@ -141,7 +142,7 @@ void emu_hostif_nic_stream(struct emu_hostif_nic *nic)
         atomic_store_explicit(&shared->up_core, ours, memory_order_relaxed);
 }
 
-/* This publishes the space at once, so that a process that is about to detach blocks no other. */
+/* This publishes the freed slots at once: a process that is about to detach blocks no other. */
 const struct emu_seg *emu_hostif_nic_skip(struct emu_hostif_nic *nic, uint64_t now_ps)
 {
     while (nic->down_head != nic->down_tail && !emu_hostif_nic_at(nic, nic->down_head))
@@ -175,7 +176,7 @@ static inline void hostif_publish(struct emu_hostif_nic *nic, _Atomic uint32_t *
     hostif_ring(nic, what);
 }
 
-/* The core is in the same cache line as the tail, which is written next, so it costs little. */
+/* Store the core of this thread for the worker. The tail, written next, shares its cache line. */
 static void hostif_post_core(struct emu_hostif_shared *shared)
 {
     uint32_t core = (uint32_t)sched_getcpu() + 1;
@@ -228,7 +229,7 @@ void emu_hostif_nic_sleep(struct emu_hostif_shared *shared, uint32_t seen_down_t
 
 bool emu_hostif_nic_stand_by(struct emu_hostif_shared *shared, uint64_t timeout_ns)
 {
-    uint64_t until_ns = emu_time_ns(CLOCK_MONOTONIC) + timeout_ns; /* of FUTEX_WAIT_BITSET */
+    uint64_t until_ns = emu_time_ns(CLOCK_MONOTONIC) + timeout_ns; /* an absolute time */
     struct timespec ts = {.tv_sec = (time_t)(until_ns / 1000000000u),
                           .tv_nsec = (long)(until_ns % 1000000000u)};
     uint32_t asleep = atomic_load_explicit(&shared->asleep, memory_order_relaxed);
@@ -244,8 +245,8 @@ void emu_hostif_nic_hand_over(struct emu_hostif_shared *shared)
 }
 
 /*
- * Advance the local time to @to_ps, unless another thread has advanced it further. A time that does
- * not exist is replaced.
+ * Advance the local time to @to_ps, unless another thread has advanced it further. A local time
+ * above EMU_LAST_PS is invalid, and is replaced.
  */
 static void advance_to(struct emu_simtime *sim, uint64_t to_ps)
 {

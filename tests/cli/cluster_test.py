@@ -61,7 +61,7 @@ class ClusterTest(FabemuCase):
         self.assertIn("lab.cluster, line 7: 'x' after join; nothing may follow it",
                       self.bad(TWO + "join alpha:0 beta:0 x\n"))
         self.assertIn("2 hosts are too many for 1 switch", self.bad(TWO, "--topo", "kary:4,1"))
-        self.assertIn("host beta has switch 9, and kary:4,2 has switches 0 to 7",
+        self.assertIn("host beta has switch 9, but kary:4,2 has only switches 0 to 7",
                       self.bad(TWO.replace("host beta", "switches 0-7\nhost beta") +
                                "switches 8-9\n", "--topo", "kary:4,2"))
 

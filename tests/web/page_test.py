@@ -1791,7 +1791,7 @@ class Recorded(InBrowser):
             });""")
         self.assertEqual(shown, ["switch 5 had no route for 101 packets",
                                 "node 7 has no link that is up",
-                                "fault 2: lost", "fault 1: lost (2 times)",
+                                "fault 2: packet lost", "fault 1: packet lost (2 times)",
                                 "2 switches had no route for 7 packets"])
 
     def test_waits_are_shown_as_text(self):

@@ -46,7 +46,10 @@ export class LiveFeed {
     return this.blocks.length ? `stream?open=${this.blocks.join()}` : "stream";
   }
 
-  /** Request open @blocks. Drop the snapshots kept during a pause, which fit only the old shape. */
+  /**
+   * Request that only @blocks are open. Drop the snapshots kept during a pause, which fit only the
+   * old shape.
+   */
   openBlocks(blocks) {
     if (this.state === "ended") return;
     if (blocks.join().length > OPEN_MOST) {
@@ -306,7 +309,7 @@ export class FileFeed {
     return null;
   }
 
-  /* Check a line before the first shape, or the first shape. Only events may come before it. */
+  /* Check the first shape, or a line before it. Only events may come before the first shape. */
   checkFirst(line, shape) {
     const begins = line.event === "telemetry_shape";
     if (typeof line.event !== "string" || line.event === "telemetry")
@@ -315,7 +318,7 @@ export class FileFeed {
       throw new Error("this is not a recording of fabemu: its line telemetry_shape is invalid");
   }
 
-  /* Return the recorded seconds that pass per second, so that speed 1 shows SNAPSHOTS_PER_S. */
+  /* Return how many recorded seconds pass per second at speed 1: those of SNAPSHOTS_PER_S. */
   paceOf(shape) {
     return shape.every_ns ? (shape.every_ns / 1e9) * SNAPSHOTS_PER_S : 1;
   }

@@ -32,7 +32,7 @@ const PACE_MS = 1000; /* time between two requests for the pace of simulated tim
 const PACE_FOR_MS = 5000; /* how long such a request is in force */
 const PACE_HIDDEN_MS = 65000; /* the same for a hidden page: browsers run its timers seldom */
 const REPORT_MS = 2000; /* time between two requests for a report, while the matrix is open */
-const RATES_MS = 1000; /* time between two updates of the mean rates and of their sentence */
+const RATES_MS = 1000; /* time between two updates of the mean rates and of the caption */
 const TIP_PX = 14; /* distance of the tooltip from the pointer */
 
 const DARK = matchMedia("(prefers-color-scheme: dark)");
@@ -428,7 +428,7 @@ class Page {
   }
 
   /*
-   * Compute the mean rates, and show the rates of the whole fabric and the sentence about them.
+   * Compute the mean rates, and show the rates of the whole fabric and the caption about them.
    * While snapshots arrive, this happens once per RATES_MS, so that the texts can be read. All
    * texts of the page use the same mean rates, so they agree with each other.
    */
@@ -446,7 +446,7 @@ class Page {
       this.ratesStay = setTimeout(() => this.expireRates(), RATES_MS);
   }
 
-  /* Make the next frame compute the mean rates and the sentence again. */
+  /* Make the next frame compute the mean rates and the caption again. */
   expireRates() {
     clearTimeout(this.ratesStay);
     this.ratesStay = 0;
@@ -496,7 +496,7 @@ class Page {
     $("summary").hidden = !this.model || !(this.atEndOfRecording || feed.state === "ended");
     if (!$("summary").hidden)
       renderSummary($("summary"), this.model, feed.live, this.report);
-    this.dirty = this.dirtySide = true; /* the sentence depends on the state */
+    this.dirty = this.dirtySide = true; /* the caption depends on the state */
     this.renderFaultsAbsence();
     this.renderMatrixAbsence();
     if (feed.live) return;

@@ -23,8 +23,8 @@ export class Matrix {
   }
 
   /**
-   * Set the data. @messages: communication.messages of a report, or null. @nodes: their number.
-   * @names: by node, the name in the network's file; null: there are none.
+   * Set the data. @messages: communication.messages of a report, or null. @nodes: the number of
+   * nodes. @names: by node, the name in the network's file; null: there are none.
    */
   take(messages, nodes, names = null) {
     this.messages = messages;

@@ -92,7 +92,7 @@ export class Model {
     this.node = new Counters(this.nodeCount, NODE_COUNTERS);
     this.state = new Uint8Array(this.cables.length); /* 0: up */
     this.outs = new Float64Array(this.cables.length);
-    this.wrong = new Uint32Array(this.cables.length); /* by group of links: how many are not up */
+    this.wrong = new Uint32Array(this.cables.length); /* links not up, by group of links */
     this.processes = new Array(this.nodeCount).fill(null);
     this.waits = new Array(this.nodeCount).fill(null);
     this.totals = {};

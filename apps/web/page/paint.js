@@ -5,7 +5,7 @@
  * A cable is drawn as two lines, one for each direction. The colour of a line shows its load, and
  * the thickness its rate. Dashes over it show that segments had to wait for a credit. Dots move in
  * the direction of the segments, first up and then down, level after level, as in a collective.
- * They show, slowed down, what happened in the last tenth of a second.
+ * They show the traffic of the last tenth of a second, slowed down.
  */
 import { THEMES, loadColour, shareOf } from "./colours.js";
 import { counted } from "./words.js";

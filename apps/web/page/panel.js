@@ -95,7 +95,7 @@ function partRows(list, of, parts, text = (counter) => counter.text) {
 
 const isShown = ({ shown }, value) => shown === "ALWAYS" || (shown === "IF_ANY" && value > 0);
 
-/* Return rows for some directions. Queue lengths (levels) count segments or packets. */
+/* Return rows for some directions. A level is the length of a queue, in segments or packets. */
 function directionRows(model, name, directions) {
   return partRows(DIRECTION_COUNTERS, model.directions, directions, ({ level, text }) =>
     `${level ? `${model.shape.queue || "segments"} ` : ""}${text} (${name})`);
@@ -128,7 +128,7 @@ function edgePart(model, edge) {
   return {
     title: one ? model.cableName(first) : `${all} links`,
     facts: [text === null ? null
-      : `in the text of a fault${one ? "" : ", the first of them"}: link=${text}`,
+      : `a fault names ${one ? "this link" : "the first of these links"} as link=${text}`,
       many ? `${sumOf(model.wrong, edge.cables)} of ${all} links are not up`
         : one ? `state: ${states[0]}` : `${up} are up, ${states.length - up} are not`,
       ...(model.capacity ? [loadFact(model, "upwards", edge.up),
@@ -302,7 +302,8 @@ export function eventText(event) {
     case "fault":
       return `fault ${event.fault} ${event.state}: ${event.text}`;
     case "hit":
-      return `fault ${event.fault}: ${event.what}${cable}`;
+      return `fault ${event.fault}: ${event.packet === "credit" ? "credit" : "packet"} ` +
+        `${event.what}${cable && ` on${cable}`}`;
     case "link":
       return `link${cable} ${event.state}${event.took_ns ? ` after ${timeText(event.took_ns / 1e9)}`
         : ""}`;

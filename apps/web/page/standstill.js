@@ -8,7 +8,7 @@ import { KINDS, bytesText, counted, listText, timeText, withArticle } from "./wo
 
 const OLD_NS = 1e9; /* younger operations are ignored */
 const WORD = 2 ** 32; /* an MPI tag is the lower word of a tag of the fabric */
-const COMMUNICATOR = 2 ** 34; /* a tag divided by this: Open MPI's number of the communicator */
+const COMMUNICATOR = 2 ** 34; /* Open MPI's number of a communicator is the tag divided by this */
 const CYCLE_MOST = 3; /* in a cycle of more nodes, their operations are not described */
 
 function whyText({ kind, state }) {
@@ -107,8 +107,8 @@ function rootsOf(waits) {
 }
 
 /**
- * Return what is marked in the picture: the nodes for which collectives wait, and an arrow [waiting
- * node, peer] for each operation that waits for a peer.
+ * Return the marks in the picture: the nodes for which collectives wait, and an arrow
+ * [waiting node, peer] for each operation that waits for a peer.
  */
 export function standstillMarks(status) {
   return {

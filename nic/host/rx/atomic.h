@@ -26,14 +26,14 @@ unsigned nic_atomic_operands(unsigned op);
 bool nic_atomic_fits(unsigned type, const struct fabemu_iov *piece);
 /**
  * nic_atomic_apply - change the next elements, which are in @piece; nic_atomic_fits() must hold for
- * @piece. The change of a word (see atomic.c) is sequentially consistent. Lock: held, which
- * protects other elements.
+ * @piece. The change of a word (see atomic.c) is sequentially consistent. Lock: held. Only the
+ * lock protects elements that are not words.
  */
 void nic_atomic_apply(struct nic_atomic *atomic, const struct fabemu_iov *piece);
 /**
  * nic_atomic_fold - change the elements in @piece, of at most NIC_MORE_BYTES, with @operands. @op
- * has no values to compare with, and nic_atomic_fits() must hold for @piece. Lock: held, which
- * alone makes the change atomic.
+ * has no values to compare with, and nic_atomic_fits() must hold for @piece. Lock: held. Only the
+ * lock makes the change atomic.
  */
 void nic_atomic_fold(unsigned op, unsigned type, const uint8_t *operands,
                      const struct fabemu_iov *piece);

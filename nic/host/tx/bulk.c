@@ -111,7 +111,7 @@ uint32_t nic_bulk_send(struct fabemu *fab)
         if (op->traps && stream_traps(fab, op))
             continue;
         n = stream_send(fab, op);
-        /* the fabric forwards these while we write the next burst */
+        /* the fabric forwards these segments while we write the next burst */
         emu_hostif_nic_publish(&fab->hostif);
         if (op->moved == op->bytes) {
             stream_end(fab, op);

@@ -281,8 +281,8 @@ static void cluster_place__follows_the_file(void)
     CU_ASSERT_EQUAL(place(whole, "kary:2,3", host_of, error), 0);
     CU_ASSERT_EQUAL(memcmp(host_of, named, sizeof named), 0);
     CU_ASSERT_EQUAL(place(whole, "kary:4,2", host_of, error), -EINVAL);
-    CU_ASSERT_STRING_EQUAL(error, "host gamma.example_1 has switch 11, and kary:4,2 has switches 0 "
-                                  "to 7");
+    CU_ASSERT_STRING_EQUAL(error, "host gamma.example_1 has switch 11, but kary:4,2 has only "
+                                  "switches 0 to 7");
     CU_ASSERT_EQUAL(place(whole, "kary:2,4", host_of, error), -EINVAL);
     CU_ASSERT_STRING_EQUAL(error, "switch 12 of kary:2,4 is on no host");
     CU_ASSERT_EQUAL(place(TWO, "kary:4,2", host_of, error), 0);

@@ -462,6 +462,12 @@ class CliTest(FabemuCase):
         run = self.fabemu("run", "--topo", "kary:2,2", "--events", "-", "--", "true")
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertIn("event", json.loads(run.stdout.splitlines()[0]))
+        up = self.start("up", "--topo", "kary:2,2", "--report", "-", "u")
+        self.assertTrue(until(lambda: self.fabemu("status", "u").returncode == 0))
+        self.assertEqual(self.fabemu("down", "u").returncode, 0)
+        out, err = up.communicate(timeout=60)
+        self.assertEqual(json.loads(out)["nodes"], 4)
+        self.assertIn("fabric u: kary:2,2", err)
         for name in "-", "/dev/stdout":
             for mode, kept in (("w", "before"), ("r+", "before"), ("a", "before\nlater")):
                 self.report_after_output(name, mode, kept)

@@ -856,8 +856,9 @@ class CliTest(FabemuCase):
         child = self.scripts_package(
             "printf '   dh_auto_configure\\n   dh_auto_build\\n[4/8] cc a.c\\n[6/8] cc 1/8.c\\n';"
             f" read -r x <{go_on}; printf '[8/8] ld\\n  dh_builddeb\\nno disk\\n'; exit 3")
-        lines = [child.stderr.readline() for _ in range(4)]
-        self.assertEqual(lines, ["package: configuring the build ...\n",
+        lines = [child.stderr.readline() for _ in range(5)]
+        self.assertEqual(lines, ["package: packing the source ...\n",
+                                 "package: configuring the build ...\n",
                                  "package: compiling ...\n",
                                  "package: compiling: 50 % done\n",
                                  "package: compiling: 75 % done\n"])
@@ -874,7 +875,13 @@ class CliTest(FabemuCase):
         said = child.stderr.read()
         self.assertEqual(child.wait(), 1)
         self.assertIn("package: sh did not finish within 1 s", said)
-        self.assertFalse(alive(int(re.match(r"\d+", said)[0])))
+        self.assertFalse(alive(int(re.search(r"^\d+$", said, re.M)[0])))
+
+    def test_scripts_package__shows_the_time_of_a_step_that_prints_nothing(self):
+        os.environ["PROGRESS_SECONDS"] = "1"
+        self.addCleanup(os.environ.pop, "PROGRESS_SECONDS")
+        child = self.scripts_package("echo dh_builddeb; sleep 4")
+        self.assertRegex(child.stderr.read(), r"\npackage: packing: \d+ s so far\n")
 
     def scripts_run(self, *options, build="#!/bin/sh\n", built=True):
         """Run scripts/run of a folder in which nothing needs to be installed, and hpcc and the

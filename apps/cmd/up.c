@@ -136,8 +136,8 @@ static void print_started(const struct up *up, const char *socket_path)
         fprintf(to, "page %s\n", page);
     }
     /* the command's name as the user has typed it, because fabemu may not be in PATH */
-    fprintf(to, "use it:   eval \"$(%s env %s)\"\nstop it:  %s down %s\n",
-            program_invocation_name, name, program_invocation_name, name);
+    fprintf(to, "use it:   eval \"$(%s env %s)\"\nstop it:  %s down %s\n", program_invocation_name,
+            name, program_invocation_name, name);
     fflush(to);
 }
 

@@ -164,6 +164,19 @@ class CliTest(FabemuCase):
                 done = self.fabemu("run", "--name=" + name, "--", "true")
                 self.one_line(done, 2, "name")
 
+    def test_settings__may_have_units(self):
+        def network(setting):
+            done = self.fabemu("topo", "kary:2,2", "--json", "--profile", "qsnet3", "--set",
+                               setting)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return {name: value for name, value in json.loads(done.stdout).items()
+                    if name != "origin"}
+        self.assertEqual(network("switch_ps=95.5ns"), network("switch_ps=95500"))
+        self.assertNotEqual(network("switch_ps=95.5ns"), network("switch_ps=95ns"))
+        self.assertEqual(network("packet_bytes=2KiB"), network("packet_bytes=2048"))
+        for setting in "switch_ps=0.5ps", "switch_ps=1KiB", "xpoint_slots=1ns", "switch_ps=9h":
+            self.one_line(self.fabemu("topo", "kary:2,2", "--set", setting), 2, "it can be ")
+
     def test_unused_settings__are_reported_and_the_run_continues(self):
         for options, said in (
                 (("--set", "channels=8"), "channels=8 has no effect here: it is for transport=ack"),

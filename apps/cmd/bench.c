@@ -13,6 +13,7 @@
 #include "apps/bench/internal.h"
 #include "apps/cmd/options.h"
 #include "apps/base/message.h"
+#include "emu/util/nearest.h"
 
 struct benchmark {
     const char *name;
@@ -68,14 +69,18 @@ static const char *benchmark_of(const char *row, size_t bytes)
 static int unknown_name(const char *word, size_t bytes)
 {
     const char *name = benchmark_of(word, bytes);
-    int shown = bytes < 80 ? (int)bytes : 80;
+    struct nearest nearest;
+    char shown[81];
 
+    snprintf(shown, sizeof shown, "%.*s", bytes < 80 ? (int)bytes : 80, word);
     if (name)
-        return options_usage_error("bench",
-                                   "--only: '%.*s' is a row of benchmark '%s'; use its name", shown,
-                                   word, name);
-    return options_usage_error("bench", "--only: there is no benchmark '%.*s'; --list prints all",
-                               shown, word);
+        return options_usage_error("bench", "--only: '%s' is a row of benchmark '%s'; use its name",
+                                   shown, name);
+    nearest = nearest_to(shown);
+    for (size_t i = 0; i < BENCHMARKS; i++)
+        nearest_try(&nearest, benchmarks[i].name);
+    return options_usage_error("bench", "--only: there is no benchmark '%s'; --list prints all%s",
+                               shown, nearest_question(&nearest, "").text);
 }
 
 static int check_only(const char *only)

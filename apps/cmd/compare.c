@@ -742,7 +742,7 @@ static int parse(struct compare *compare, int argc, char **argv)
 int compare_main(int argc, char **argv)
 {
     struct compare *compare = calloc(1, sizeof *compare);
-    uint64_t seed = 1;
+    struct fabric_config config = {.seed = 1}; /* what all networks share */
     int status;
 
     if (!compare) {
@@ -755,10 +755,11 @@ int compare_main(int argc, char **argv)
     status = parse(compare, argc, argv);
     if (status < 0) {
         if (compare->seed)
-            options_count(compare->seed, 0, UINT64_MAX, &seed);
+            options_count(compare->seed, 0, UINT64_MAX, &config.seed);
+        config.sets = compare->sets.value;
+        config.set_count = compare->sets.count;
         compare->table.compute = compare->compute;
-        compare->table.origin = origin_json(NULL);
-        json_object_object_add(compare->table.origin, "seed", json_object_new_uint64(seed));
+        compare->table.origin = origin_json(&config);
         status = compare_run(compare);
         json_object_put(compare->table.origin);
     }

@@ -109,6 +109,8 @@ static int dispatch(int argc, char **argv)
     struct nearest nearest = nearest_to(argv[1]);
     for (size_t i = 0; i < COMMANDS; i++)
         nearest_try(&nearest, commands[i].name);
+    nearest_try(&nearest, "--help");
+    nearest_try(&nearest, "--version");
     if (strcmp(argv[1], "list") == 0)
         nearest.name = "ls";
     return options_usage_error("", "no command '%.80s'%s", argv[1],

@@ -497,8 +497,8 @@ static int take_option(struct options *options, const char *command, const struc
                                        OPTIONS_SHARED_MAX);
         return -1;
     }
-    if (row->read == read_bound)
-        names = right; /* the text lists the names of the bounds */
+    if (row->read == read_bound || row->read == read_clock)
+        names = right; /* the text lists the names of the bounds, or all clocks */
     return options_usage_error(command, "--%s %.80s: it must be %s%s", row->name,
                                optarg ? optarg : "", right,
                                optarg && names ? nearest_in(optarg, names).text : "");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* options_fabric.c - make a fabric's configuration from the options of a command. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 
 #include "apps/base/bounds.h"
 #include "apps/base/message.h"
+#include "apps/base/quantity.h"
 #include "apps/cmd/options.h"
 #include "apps/control/paths.h"
 #include "emu/util/plugin.h"
@@ -60,12 +62,40 @@ static void apply_rates(struct fabric_config *config, const struct options *opti
     config->profile.xpoint_slots = xpoint_slots(config);
 }
 
+static bool ends_with(const char *text, size_t length, const char *end)
+{
+    size_t own = strlen(end);
+
+    return length >= own && strncmp(text + length - own, end, own) == 0;
+}
+
+/*
+ * Return the value of --set with a plain number: "switch_ps=90ns" becomes "switch_ps=90000", which
+ * is written to @text. All other values are returned unchanged.
+ */
+static const char *without_unit(const char *set, char *text, size_t text_bytes)
+{
+    static const struct quantity_form time = {quantity_times, 1, 0, UINT64_MAX};
+    static const struct quantity_form size = {quantity_sizes, 1, 0, UINT64_MAX};
+    size_t field = strcspn(set, "=");
+    const struct quantity_form *form = ends_with(set, field, "_ps")      ? &time
+                                       : ends_with(set, field, "_bytes") ? &size
+                                                                         : NULL;
+    uint64_t number;
+
+    if (!form || !set[field] || !quantity_read(set + field + 1, form, &number))
+        return set;
+    snprintf(text, text_bytes, "%.*s=%" PRIu64, (int)field, set, number);
+    return text;
+}
+
 /* Load the profile. Without --profile, a network such as qsnet:N determines it. */
 static int load_profile(struct fabric_config *ret, const struct options *options)
 {
     const char *machine = options->topo ? topo_machine(options->topo) : NULL;
     const char *name = options->profile ? options->profile : machine ? machine : DEFAULT_PROFILE;
-    char error[1280];
+    const char *sets[OPTIONS_SETS_MAX];
+    char error[1280], plain[OPTIONS_SETS_MAX][64];
 
     ret->profile_from = options->profile ? "option" : machine ? "network" : "default";
     if (emu_profile_load(&ret->profile, name, error, sizeof error)) {
@@ -76,8 +106,9 @@ static int load_profile(struct fabric_config *ret, const struct options *options
     bounds_profile(&ret->profile, &options->bounds);
     ret->sets = options->sets;
     ret->set_count = options->set_count;
-    if (emu_profile_set_all(&ret->profile, options->sets, options->set_count, error,
-                            sizeof error)) {
+    for (unsigned i = 0; i < options->set_count; i++)
+        sets[i] = without_unit(options->sets[i], plain[i], sizeof plain[i]);
+    if (emu_profile_set_all(&ret->profile, sets, options->set_count, error, sizeof error)) {
         print_message("--set: %s", error);
         return EXIT_USAGE;
     }

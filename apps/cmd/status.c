@@ -130,7 +130,7 @@ static bool read_names(void *into, const char *value, const char **right)
 static const struct option_row rows[] = {
     {"metrics", NULL, "print the counters of NAME (or \"default\") in Prometheus' text format",
      .at = offsetof(struct status, metrics)},
-    {"names", "SCHEME", "names of metrics: node_exporter (default) or infiniband_exporter",
+    {"names", "node_exporter|infiniband_exporter", "names of metrics (default node_exporter)",
      .read = read_names},
 };
 

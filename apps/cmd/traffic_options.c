@@ -284,7 +284,7 @@ static const struct option_row rows[] = {
      .at = AT(config.processes), OPTIONS_RANGE(1, 1024), .group = USE_COLLECTIVE},
     {"noise", "PERIOD:LENGTH", "collectives: each node is interrupted for LENGTH once per PERIOD",
      .read = read_noise, .group = USE_COLLECTIVE},
-    {"tclass", "CLASS", "collectives: traffic class: default, bulk or latency (--profile qsnet3)",
+    {"tclass", "default|bulk|latency", "collectives: traffic class (--profile qsnet3)",
      .read = read_tclass, .group = USE_COLLECTIVE},
     {"storage", "N[:CLASS]",
      "collectives: of the nodes in no group, N are file servers, and the others write to them "

@@ -114,10 +114,15 @@ static void send_result(const struct up *up, const char *error)
 
 static void print_started(const struct up *up, const char *socket_path)
 {
+    const struct options *options = up->options;
+    FILE *to = output_is_stdout(options->report) || output_is_stdout(options->events) ||
+                       output_is_stdout(options->record)
+                   ? stderr
+                   : stdout;
     const char *name = up->config->name;
     char page[WEB_ADDRESS_BYTES];
     struct fold fold;
-    FILE *out = fold_begin(&fold, stdout, "  ", FOLD_COLUMNS);
+    FILE *out = fold_begin(&fold, to, "  ", FOLD_COLUMNS);
 
     fprintf(out, "fabric %s: %s, %u nodes, profile %s", name, up->config->graph->spec,
             up->config->graph->nodes, up->config->profile.name);
@@ -125,15 +130,15 @@ static void print_started(const struct up *up, const char *socket_path)
         fprintf(out, "%s%s", i ? ", " : " with ", up->config->sets[i]);
     fprintf(out, ", clock %s\n", emu_clock_name(up->config->clock));
     fold_end(&fold);
-    printf("socket %s\n", socket_path);
+    fprintf(to, "socket %s\n", socket_path);
     if (up->plan->web.port) {
         web_address(&up->plan->web, page);
-        printf("page %s\n", page);
+        fprintf(to, "page %s\n", page);
     }
-    printf("use it:   eval \"$(%s env %s)\"\nstop it:  %s down %s\n", program_invocation_name, name,
-           /* the command's name as the user has typed it, because fabemu may not be in PATH */
-           program_invocation_name, name);
-    fflush(stdout);
+    /* the command's name as the user has typed it, because fabemu may not be in PATH */
+    fprintf(to, "use it:   eval \"$(%s env %s)\"\nstop it:  %s down %s\n", program_invocation_name,
+            name, program_invocation_name, name);
+    fflush(to);
 }
 
 static int supervise(struct up *up)

@@ -47,7 +47,13 @@ _fabemu_keys() {
         sed 's/, /=\n/g; s/$/=/'
 }
 _fabemu_only() {
-    "$1" "$2" --list 2>/dev/null | sed -nE 's/^([A-Za-z0-9]+)  .*/\1/p'
+    "$1" "$2" --list 2>/dev/null | sed -nE 's/^([A-Za-z0-9.]+) .*/\1/p'
+}
+
+# Print the values of a field of the profile, if they are words: _fabemu_field COMMAND FIELD
+_fabemu_field() {
+    "$1" topo kary:2,2 --profile qsnet3 --set "$2=?" 2>&1 |
+        sed -nE 's/.*is unknown; it can be ([a-z_, ]+).*/\1/p' | sed 's/, /\n/g'
 }
 
 # Print the names of the nodes of a running fabric, if its network is from a file:
@@ -101,6 +107,11 @@ _fabemu_values() {
     done
 }
 
+_fabemu_commands() {
+    "$1" --help 2>/dev/null | sed -nE '/^Usage|^usage/,/For example/s/^  ([a-z]+) .*/\1/p' |
+        grep -vx fabemu
+}
+
 # Complete the command line of a subcommand: _fabemu_subcommand FABEMU SUBCOMMAND
 _fabemu_subcommand() {
     local value option=$prev equals=no
@@ -115,6 +126,10 @@ _fabemu_subcommand() {
         fi
         ;;
     esac
+    if [ $equals = yes ] && [[ " ${COMP_WORDS[*]} " = *" --set $option = "* ]]; then
+        _fabemu_words "$(_fabemu_field "$1" "$option")"
+        return
+    fi
     case $2,$option,$equals in
     fault,node,yes | fault,nodes,yes | fault,from,yes | fault,to,yes | capture,node,yes | \
         capture,nodes,yes | capture,from,yes | capture,to,yes)
@@ -157,9 +172,10 @@ _fabemu() {
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} i
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
-        _fabemu_words --help --version \
-            "$("$1" --help 2>/dev/null | sed -nE '/^Usage|^usage/,/For example/s/^  ([a-z]+) .*/\1/p' |
-                grep -vx fabemu)"
+        _fabemu_words --help --version "$(_fabemu_commands "$1")"
+        return
+    elif [ "${COMP_WORDS[1]}" = help ]; then
+        _fabemu_words "$(_fabemu_commands "$1")"
         return
     fi
     for ((i = 2; i < COMP_CWORD; i++)); do

@@ -51,9 +51,8 @@ class Parser(argparse.ArgumentParser):
             known = [name for action in self._actions for name in action.option_strings
                      if action.help != argparse.SUPPRESS]
             message = f"figures has no option '{unknown[1][:80]}'" + question(unknown[1], known)
-            message += " Try" if message.endswith("?") else ""
         message = re.sub("^argument (--[a-z-]+): ", r"\1 ", message)
-        say(message + ("" if message.endswith("Try") else "; try") + ": fabemu figures --help")
+        say(message + (" Try" if message.endswith("?") else "; try") + ": fabemu figures --help")
         sys.exit(EXIT_USAGE)
 
 
@@ -99,7 +98,7 @@ def choose(only):
         return list(FIGURES.values()), list(ROWS)
     figures, ids = set(), set()
     for word in only.split(","):
-        number = re.sub(r"^fig(ure)?", "", word)
+        number = re.sub(r"^fig(ure)?", "", word, flags=re.IGNORECASE)
         if number in FIGURES:
             word = number
         if word in FIGURES:
@@ -109,8 +108,8 @@ def choose(only):
         else:
             names = sorted([*FIGURES, *(row.id for row in ROWS)],  # names of the same kind first
                            key=lambda name: name[0] != number[:1])
-            parser().error(f"--only: no figure or row '{word[:80]}'{question(number, names)}"
-                           "; --list prints them")
+            parser().error(f"--only: no figure or row '{word[:80]}'; --list prints them"
+                           f"{question(number, names)}")
     rows = [row for row in ROWS
             if row.id in ids or (row.figures and figures.issuperset(map(str, row.figures)))]
     return [figure for number, figure in FIGURES.items() if number in figures], rows

@@ -78,6 +78,10 @@ class CliTest(FabemuCase):
                 (("run", "--nmae=x", "--", "true"), ["'--nmae=x'; did you mean '--name'?"]),
                 (("traffic", "--patern", "uniform"), ["did you mean '--pattern'?"]),
                 (("run", "--clock", "rael", "--", "true"), ["did you mean 'real'?"]),
+                (("run", "--clock", "vitual", "--", "true"), ["did you mean 'virtual'?"]),
+                (("--hlep",), ["did you mean '--help'?"]),
+                (("bench", "--only", "hop"), ["--list prints all; did you mean 'hops'? Try"]),
+                (("figures", "--only", "A99"), ["--list prints them; did you mean 'A9'? Try"]),
                 (("run", "--bound", "silence=9s,cutof=off", "--", "true"), ["mean 'cut-off'?"]),
                 (("run", "--set", "xpoint_slot=9", "--", "true"), ["mean 'xpoint_slots'?"]),
                 (("run", "--set", "credit=rwo", "--", "true"), ["did you mean 'row'?"]),
@@ -159,6 +163,19 @@ class CliTest(FabemuCase):
             with self.subTest(name=name):
                 done = self.fabemu("run", "--name=" + name, "--", "true")
                 self.one_line(done, 2, "name")
+
+    def test_settings__may_have_units(self):
+        def network(setting):
+            done = self.fabemu("topo", "kary:2,2", "--json", "--profile", "qsnet3", "--set",
+                               setting)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return {name: value for name, value in json.loads(done.stdout).items()
+                    if name != "origin"}
+        self.assertEqual(network("switch_ps=95.5ns"), network("switch_ps=95500"))
+        self.assertNotEqual(network("switch_ps=95.5ns"), network("switch_ps=95ns"))
+        self.assertEqual(network("packet_bytes=2KiB"), network("packet_bytes=2048"))
+        for setting in "switch_ps=0.5ps", "switch_ps=1KiB", "xpoint_slots=1ns", "switch_ps=9h":
+            self.one_line(self.fabemu("topo", "kary:2,2", "--set", setting), 2, "it can be ")
 
     def test_unused_settings__are_reported_and_the_run_continues(self):
         for options, said in (
@@ -462,6 +479,12 @@ class CliTest(FabemuCase):
         run = self.fabemu("run", "--topo", "kary:2,2", "--events", "-", "--", "true")
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertIn("event", json.loads(run.stdout.splitlines()[0]))
+        up = self.start("up", "--topo", "kary:2,2", "--report", "-", "u")
+        self.assertTrue(until(lambda: self.fabemu("status", "u").returncode == 0))
+        self.assertEqual(self.fabemu("down", "u").returncode, 0)
+        out, err = up.communicate(timeout=60)
+        self.assertEqual(json.loads(out)["nodes"], 4)
+        self.assertIn("fabric u: kary:2,2", err)
         for name in "-", "/dev/stdout":
             for mode, kept in (("w", "before"), ("r+", "before"), ("a", "before\nlater")):
                 self.report_after_output(name, mode, kept)
@@ -851,8 +874,9 @@ class CliTest(FabemuCase):
         child = self.scripts_package(
             "printf '   dh_auto_configure\\n   dh_auto_build\\n[4/8] cc a.c\\n[6/8] cc 1/8.c\\n';"
             f" read -r x <{go_on}; printf '[8/8] ld\\n  dh_builddeb\\nno disk\\n'; exit 3")
-        lines = [child.stderr.readline() for _ in range(4)]
-        self.assertEqual(lines, ["package: configuring the build ...\n",
+        lines = [child.stderr.readline() for _ in range(5)]
+        self.assertEqual(lines, ["package: packing the source ...\n",
+                                 "package: configuring the build ...\n",
                                  "package: compiling ...\n",
                                  "package: compiling: 50 % done\n",
                                  "package: compiling: 75 % done\n"])
@@ -869,7 +893,13 @@ class CliTest(FabemuCase):
         said = child.stderr.read()
         self.assertEqual(child.wait(), 1)
         self.assertIn("package: sh did not finish within 1 s", said)
-        self.assertFalse(alive(int(re.match(r"\d+", said)[0])))
+        self.assertFalse(alive(int(re.search(r"^\d+$", said, re.M)[0])))
+
+    def test_scripts_package__shows_the_time_of_a_step_that_prints_nothing(self):
+        os.environ["PROGRESS_SECONDS"] = "1"
+        self.addCleanup(os.environ.pop, "PROGRESS_SECONDS")
+        child = self.scripts_package("echo dh_builddeb; sleep 4")
+        self.assertRegex(child.stderr.read(), r"\npackage: packing: \d+ s so far\n")
 
     def scripts_run(self, *options, build="#!/bin/sh\n", built=True, mpirun="#!/bin/sh\n"):
         """Run scripts/run of a folder in which nothing needs to be installed, and the check of

@@ -41,13 +41,14 @@ class TableTest(CompareTest):
     def test_networks_profiles_and_variants(self):
         table, out, err = self.compare(
             "--topo", "kary:4,2", "--topo", "kary:2,4", "--profile", "oq2004", "--profile",
-            "qsnet3", "--variant", SLOW, "--seed", "7", "--csv", self.file("t.csv"), "--plot",
-            self.file("t.svg"), *self.program())
+            "qsnet3", "--variant", SLOW, "--seed", "7", "--set", "combine_order=port", "--csv",
+            self.file("t.csv"), "--plot", self.file("t.svg"), *self.program())
         names = ["kary:4,2 oq2004", "kary:4,2 qsnet3", "kary:2,4 oq2004", "kary:2,4 qsnet3",
                  "four times slower"]
         rows = table["networks"]
         self.assertEqual([row["network"] for row in rows], names)
         self.assertEqual(table["origin"]["seed"], 7)
+        self.assertEqual(table["origin"]["settings"], {"combine_order": "port"})
         for number, row in enumerate(rows):
             self.assertIsNone(row["error"])
             self.assertTrue(row["exact"])
@@ -64,6 +65,7 @@ class TableTest(CompareTest):
         self.assertLess(rows[0]["time_ns"], 90000)
         self.assertGreater(rows[4]["time_ns"], rows[0]["time_ns"])
         self.assertRegex(out, r"^# .*fabemu [\d.]+, host .*, seed 7\n# .*compare --json")
+        self.assertIn("\n# settings combine_order=port\n", out)
         self.assertRegex(out, r"\nnetwork +time/us  ratio ")
         self.assertIn("ranks waited/us, by last call", out)
         self.assertRegex(out, r"\nfour times slower\n +[\d,]+\.\d +1\.\d+ .* yes\n$")

@@ -140,7 +140,8 @@ class InstallTest(FabemuCase):
         for path in ("man/man1/fabemu.1", "man/man1/fabemu-run.1", "man/man3/fabemu_attach.3",
                      "man/man7/fabemu.7", "bash-completion/completions/fabemu",
                      "zsh/site-functions/_fabemu", "doc/fabemu/manual.md",
-                     "doc/fabemu/page.png", "doc/fabemu/examples/example.c", "fabemu/fabemu.lua"):
+                     "doc/fabemu/page.png", "doc/fabemu/CITATION.cff",
+                     "doc/fabemu/examples/example.c", "fabemu/fabemu.lua"):
             self.assertTrue(os.path.getsize(os.path.join(self.prefix, "share", path)), path)
         done = self.without_the_build(self.installed, "figures", "--help")
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -1072,9 +1072,15 @@ class Played(InBrowser):
                                         [1, 2, 4, 8, 1, 2 * 10**8, 2 * 10**8 + 667000]]),
                  "8 processes run collectives, and 1 switch combines their contributions: the "
                  "latest collective, an all-reduce of 8 B, took 667 µs."),
-                (shape, looks(processes=ranks, waits=[[2, 2, 1, -1, 8, 0]]), "No segment is under "
-                 "way: 8 processes are attached, and 1 of them waits, for example rank 3 in a "
-                 "receive with rank 2."),
+                (shape, looks(**ways(8 * [800], 8 * [800]), switches=[[0, 6400, 8, 8, 0]],
+                              finished=[[1, 1, 3, 0, 8, 10**8, 10**8 + 667000]]),
+                 "8 processes run collectives, and 1 switch combines their contributions: the "
+                 "latest collective, a barrier, took 667 µs."),
+                # the second is after the last collective
+                *((shape, looks(processes=ranks, waits=[[2, 2, 1, -1, 8, 0]], **more), "No segment "
+                   "is under way: 8 processes are attached, and 1 of them waits, for example rank "
+                   "3 in a receive with rank 2.")
+                  for more in ({}, {"finished": [[1, 1, 4, 8, 8, 10**8, 10**8 + 667000]]})),
                 (shape, [*looks(processes=ranks), waits((1, 0), (0, 2), (2, 1), (3, 1))],
                  "Nothing has moved for 6.00 s: ranks 2, 1 and 3 wait for each other in a cycle, "
                  "each in a receive."),

@@ -96,11 +96,11 @@ function congestionText(model, flow) {
     `can deliver: ${blockedText(model, flow.blocked)}`;
 }
 
-/* Return a sentence about collectives; null: they are only a small part of the traffic. */
+/* Return a sentence about collectives; null: none, or they are only a small part of the traffic. */
 function collectivesText(model, flow) {
   const contributions = sum(model.sw.contributionsMean) + sum(model.node.contributionsMean);
   const [last] = model.lastFinished(1);
-  if (!last || contributions < COLLECTIVES_SHARE * sum(flow.sent)) return null;
+  if (!last || !contributions || contributions < COLLECTIVES_SHARE * sum(flow.sent)) return null;
   const combining = model.switchCount([...model.switches.keys()]
     .filter((s) => model.sw.contributionsMean[s] > 0));
   const where = combining ? counted(combining, "switch combines", "switches combine")
@@ -110,7 +110,8 @@ function collectivesText(model, flow) {
     .filter(({ group }) => group === last.group).map((one) => one.members));
   const who = counted(members, "process runs", "processes run");
   return `${who} collectives, and ${where} their contributions: the latest collective, ` +
-    `${withArticle(KINDS[last.kind] || last.kind)} of ${bytesText(last.bytes)}, took ` +
+    `${withArticle(KINDS[last.kind] || last.kind)}` +
+    `${last.bytes ? ` of ${bytesText(last.bytes)}` : ""}, took ` +
     timeText(Math.max(last.ended - last.began, 0));
 }
 

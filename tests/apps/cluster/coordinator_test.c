@@ -30,6 +30,7 @@
 #include "tests/test.h"
 #include "tests/fixtures/hostifs.h"
 #include "tests/fixtures/json.h"
+#include "tests/fixtures/parsed.h"
 
 #define PATIENCE_MS 30000
 #define NODES       4
@@ -795,16 +796,54 @@ static void hits__are_found_by_their_fault(void)
     stage_open("hits", reports);
     remote = coordinator_inject(stage.hosts);
     coordinator_hits(stage.hosts, true, count_hit, &taken);
-    CU_ASSERT_EQUAL(remote.hits(remote.ctx, 9), 4);
-    CU_ASSERT_EQUAL(remote.hits(remote.ctx, 5), 2);
-    CU_ASSERT_EQUAL(remote.hits(remote.ctx, 7), 3);
-    CU_ASSERT_EQUAL(remote.hits(remote.ctx, 8), 0);
+    CU_ASSERT_EQUAL(remote.hits(remote.ctx, 9, UINT64_MAX), 4);
+    CU_ASSERT_EQUAL(remote.hits(remote.ctx, 5, UINT64_MAX), 2);
+    CU_ASSERT_EQUAL(remote.hits(remote.ctx, 7, UINT64_MAX), 3);
+    CU_ASSERT_EQUAL(remote.hits(remote.ctx, 8, UINT64_MAX), 0);
     coordinator_hits_down(&stage.hosts->agent[1].hits, 1, 5);
     coordinator_hits_down(&stage.hosts->agent[1].hits, 5, 5);
-    CU_ASSERT_EQUAL(remote.hits(remote.ctx, 1), UINT64_MAX);
-    CU_ASSERT_EQUAL(remote.hits(remote.ctx, 5), 7);
+    CU_ASSERT_EQUAL(remote.hits(remote.ctx, 1, UINT64_MAX), UINT64_MAX);
+    CU_ASSERT_EQUAL(remote.hits(remote.ctx, 5, UINT64_MAX), 7);
     coordinator_expel(stage.hosts, 1, "the test ends"); /* its next incarnation counts from 0 */
-    CU_ASSERT_EQUAL(remote.hits(remote.ctx, 5), 7);
+    CU_ASSERT_EQUAL(remote.hits(remote.ctx, 5, UINT64_MAX), 7);
+    stage_close();
+}
+
+/* Return how many hits of a fault with this text the coordinator counts. */
+static uint64_t hits_of(const char *text)
+{
+    struct inject_remote remote = coordinator_inject(stage.hosts);
+    const struct fabric_config *fabric = fabric_config_of(stage.fabric);
+    const struct inject_config config = {.network = {.graph = stage.graph,
+                                                     .profile = &fabric->profile,
+                                                     .clock = fabric->clock},
+                                         .scan_ps = 1,
+                                         .remote = &remote};
+    struct fault fault = parsed(text);
+    char note[FAULT_ERROR_BYTES] = "";
+    struct injector *injector;
+    uint32_t id, taken = 0;
+    uint64_t hits;
+
+    CU_ASSERT_EQUAL_FATAL(injector_create(&injector, stage.fabric, NULL, &config), 0);
+    CU_ASSERT_EQUAL_FATAL(injector_add(injector, &fault, 0, &id, note, sizeof note), 0);
+    CU_ASSERT_EQUAL(injector_step(injector, 0), 0);
+    coordinator_hits(stage.hosts, true, count_hit, &taken);
+    hits = injector_at(injector, 0).hits;
+    injector_destroy(injector);
+    return hits;
+}
+
+/* Switches 0 and 1 are on the other host. A cable belongs to both hosts at its ends. */
+static void hits__of_faults_elsewhere_are_not_counted(void)
+{
+    answer_text = "{\"hits\":[1,4]}";
+    stage_open("hits", reports);
+    stage_divide();
+    CU_ASSERT_EQUAL(hits_of("combine-flip switch=2"), 0);
+    CU_ASSERT_EQUAL(hits_of("combine-flip switch=1"), 4);
+    CU_ASSERT_EQUAL(hits_of("stuck-port link=2:0"), 4);
+    CU_ASSERT_EQUAL(hits_of("combine-flip random"), 4);
     stage_close();
 }
 
@@ -1621,6 +1660,7 @@ int main(void)
         CASE(hit__of_an_unknown_device_is_skipped),
         CASE(hit__of_the_future_counts_as_of_now),
         CASE(hits__are_found_by_their_fault),
+        CASE(hits__of_faults_elsewhere_are_not_counted),
         CASE(test__of_a_cable_elsewhere_is_ignored),
         CASE(pending__of_unknown_nodes_is_not_kept),
         CASE(host__random_answers_at_most_lose_it),

@@ -1320,7 +1320,7 @@ static void comm__beyond_the_limit_is_counted(void)
     stage_open(NULL, reports);
     for (uint32_t room = 0; room < 2; room++) {
         sum = (struct fabric_comm){.nodes = NODES, .pairs = FABRIC_PAIRS_MOST - room};
-        sum.pair = malloc(sum.pairs * sizeof *sum.pair);
+        sum.pair = calloc(sum.pairs, sizeof *sum.pair);
         CU_ASSERT_PTR_NOT_NULL_FATAL(sum.pair);
         comm = json_object_new_object();
         list = json_object_new_array();
@@ -1337,6 +1337,29 @@ static void comm__beyond_the_limit_is_counted(void)
             CU_ASSERT_EQUAL(sum.pair[FABRIC_PAIRS_MOST - 1].messages, 2);
         fabric_comm_free(&sum);
     }
+    stage_close();
+}
+
+/* Half of the nodes are on the other host, so it gets half of the list. */
+static void comm__of_a_host_leaves_space(void)
+{
+    static const uint32_t of[] = {1, 0, 0, 0};
+    static const struct fabric_hosts hosts = {.count = 2, .of = of};
+    struct json_object *comm = json_object_new_object(), *list = json_object_new_array();
+    struct fabric_comm sum = {.nodes = NODES};
+    uint32_t replies = 0;
+
+    for (uint32_t i = 0; i < 4 * HOSTS_PAIRS_MOST; i++)
+        json_object_array_add(list, json_object_new_int64(1)); /* 1 message from node 1 to 1 */
+    json_object_object_add(comm, "pairs", list);
+    stage_open(NULL, reports);
+    stage.fabric->config.hosts = &hosts;
+    for (; replies * HOSTS_PAIRS_MOST <= FABRIC_PAIRS_MOST / 2; replies++)
+        hosts_comm_add(&sum, fabric_config_of(stage.fabric), 1, comm);
+    CU_ASSERT_EQUAL(sum.pairs, FABRIC_PAIRS_MOST / 2);
+    CU_ASSERT_EQUAL(sum.pairs + sum.more_messages, replies * HOSTS_PAIRS_MOST);
+    json_object_put(comm);
+    fabric_comm_free(&sum);
     stage_close();
 }
 
@@ -1671,6 +1694,7 @@ int main(void)
         CASE(comm__of_another_host_is_complete),
         CASE(comm__without_an_end_loses_the_host),
         CASE(comm__beyond_the_limit_is_counted),
+        CASE(comm__of_a_host_leaves_space),
         CASE(comm__of_the_nodes_of_others_is_ignored),
         CASE(comm__forged_counts_do_not_wrap),
         CASE(link__lost_repeatedly_is_repaired),

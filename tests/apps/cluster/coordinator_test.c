@@ -1455,6 +1455,43 @@ static void link__lost_repeatedly_is_repaired(void)
     CU_ASSERT_EQUAL(stage.lost, 0);
 }
 
+static uint32_t duplicates;
+
+/* Each time it is asked for, another host with a new address claims to be host 1. */
+static const char *claims_again(void *links, uint32_t *host)
+{
+    (void)links;
+    *host = 1;
+    return duplicates < LIES_MOST ? "02:00:00:00:00:01" : NULL;
+}
+
+static void on_duplicate(void *ctx, uint32_t host, const char *why)
+{
+    (void)ctx;
+    (void)host;
+    (void)why;
+    duplicates++;
+}
+
+/* A host that changes its address again and again does not occupy the coordinator. */
+static void duplicates__without_end_are_limited(void)
+{
+    int64_t end_ms = emu_now_ms() + PATIENCE_MS;
+    char error[256];
+
+    duplicates = 0;
+    stage_set(NULL, reports);
+    stage.config.links_duplicate = claims_again;
+    stage.config.ops.duplicate = on_duplicate;
+    CU_ASSERT_EQUAL_FATAL(coordinator_open(&stage.hosts, &stage.config, error, sizeof error), 0);
+    while (!duplicates && emu_now_ms() < end_ms) {
+        poll(NULL, 0, 10);
+        coordinator_serve(stage.hosts);
+    }
+    CU_ASSERT_EQUAL(duplicates, stage.config.count);
+    stage_close();
+}
+
 /* --- start ---------------------------------------------------------------------------------- */
 
 static bool never_up(const void *ctx)
@@ -1698,6 +1735,7 @@ int main(void)
         CASE(comm__of_the_nodes_of_others_is_ignored),
         CASE(comm__forged_counts_do_not_wrap),
         CASE(link__lost_repeatedly_is_repaired),
+        CASE(duplicates__without_end_are_limited),
         CASE(connect__failure_shows_printable_text),
         CASE(connect__failure_shows_why_the_host_was_lost),
         CASE(connect__ends_on_request),

@@ -320,8 +320,8 @@ static void barrier_report_busy(struct emu_barrier *barrier)
 
 /*
  * Wait for room in a session. Report meanwhile that this host is busy, because the other hosts must
- * not take this wait for a standstill. The wait ends at the latest when the session's host is lost,
- * which happens if that host acknowledges no frames.
+ * not take this wait for a standstill. The wait ends at the latest when the session's host is lost
+ * or config.stops() returns true.
  */
 static void peer_put_wait(struct emu_barrier *barrier, unsigned *rounds)
 {

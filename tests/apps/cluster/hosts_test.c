@@ -2749,7 +2749,8 @@ static void coordinator__sending_invalid_calls_is_lost(void)
         CU_ASSERT_TRUE(!i || i == 4 || (emu_json_number(reply, "errno", 0) > 0) == refused);
         json_object_put(reply);
     }
-    CU_ASSERT_EQUAL(replied(&conn, NONSENSE + 1), 0); /* the last call is valid */
+    /* the last call is valid if a set of ports is one number */
+    CU_ASSERT_EQUAL(replied(&conn, NONSENSE + 1), EMU_PORT_WORDS == 1 ? 0 : EINVAL);
     CU_ASSERT_TRUE(send(conn.fd, "nonsense\n", 9, MSG_NOSIGNAL) == 9);
     alone_free(&conn);
     CU_ASSERT_EQUAL(fixture.host[1].end, AGENT_LOST);

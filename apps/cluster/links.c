@@ -613,11 +613,15 @@ const char *links_duplicate(void *ctx, uint32_t *host)
 void links_print_duplicates(void *ctx)
 {
     const struct links *links = ctx;
-    const char *who;
+    const char *who = "";
     uint32_t host;
 
-    while ((who = links_duplicate(ctx, &host)) != NULL)
-        print_message(LINKS_DUPLICATE, links->cluster->host[host].name, who);
+    /* a rejected host may change its address faster than it is reported */
+    for (uint32_t left = links->pairs; who && left; left--) {
+        who = links_duplicate(ctx, &host);
+        if (who)
+            print_message(LINKS_DUPLICATE, links->cluster->host[host].name, who);
+    }
 }
 
 /* --- report -------------------------------------------------------------------------------- */

@@ -351,19 +351,41 @@ static void comm_sums_add(struct fabric_comm *sum, struct json_object *list)
 }
 
 /*
+ * Return how many of @count more pairs from @host may be kept. The share of each host is
+ * proportional to its number of nodes, so that no host can use up the space for the others.
+ */
+static size_t pairs_capacity(const struct fabric_comm *sum, const struct fabric_config *config,
+                             uint32_t host, size_t count)
+{
+    size_t left = sum->pairs < FABRIC_PAIRS_MOST ? FABRIC_PAIRS_MOST - sum->pairs : 0;
+    uint32_t all = config->graph->nodes;
+    uint64_t share = 0, held = 0;
+
+    for (uint32_t n = 0; n < all; n++)
+        share += node_is_on(config, n, host);
+    share = share * FABRIC_PAIRS_MOST / all;
+    if (sum->pairs + count > share) /* otherwise the host cannot hold more than its share */
+        for (uint32_t i = 0; i < sum->pairs; i++)
+            held += node_is_on(config, sum->pair[i].from, host);
+    share = held < share ? share - held : 0;
+    left = left < share ? left : (size_t)share;
+    return left < count ? left : count;
+}
+
+/*
  * Add the pairs in @list that have their first node on @host, because the host of the sender counts
- * the messages. Pairs beyond FABRIC_PAIRS_MOST are only added to the sums.
+ * the messages. Pairs beyond pairs_capacity() are only added to the sums.
  */
 static void pairs_add(struct fabric_comm *sum, const struct fabric_config *config, uint32_t host,
                       struct json_object *list)
 {
     size_t count = list ? json_object_array_length(list) / OF_PAIR : 0;
-    size_t capacity = sum->pairs < FABRIC_PAIRS_MOST ? FABRIC_PAIRS_MOST - sum->pairs : 0;
     struct fabric_pair *pair;
+    size_t capacity;
 
     if (!count || count > HOSTS_PAIRS_MOST)
         return;
-    capacity = capacity < count ? capacity : count;
+    capacity = pairs_capacity(sum, config, host, count);
     pair = capacity ? realloc(sum->pair, (sum->pairs + capacity) * sizeof *pair) : NULL;
     if (pair)
         sum->pair = pair;

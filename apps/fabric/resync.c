@@ -59,6 +59,60 @@ static bool tree_switch_is_sane(const struct topo_graph *graph, const struct top
            (at->up < 0 || emu_ports_has(at->ports, (uint32_t)at->up)) && ports_lead_on(graph, at);
 }
 
+/*
+ * Return whether each cable of the tree between this switch and another one is in the tree at both
+ * ends, and leads up from one of them. @of: by switch, its part of the tree; NULL: it has none.
+ */
+static bool cables_lead_up(const struct topo_graph *graph, const struct topo_tree_switch *const *of,
+                           const struct topo_tree_switch *at)
+{
+    bool good = true;
+
+    emu_each_port (p, at->ports) {
+        const struct topo_end *end = &graph->sw[at->sw].end[p];
+        const struct topo_tree_switch *far = end->kind == TOPO_END_SWITCH ? of[end->id] : NULL;
+
+        if (end->kind == TOPO_END_SWITCH)
+            good = good && far && emu_ports_has(far->ports, end->port) &&
+                   (at->up == (int)p) != (far->up == (int)end->port);
+    }
+    return good;
+}
+
+/* Return whether the root is reached from this switch; else the way up is a cycle. */
+static bool reaches_root(const struct topo_graph *graph, const struct topo_tree_switch *const *of,
+                         const struct topo_tree_switch *at, uint32_t count)
+{
+    for (; at->up >= 0 && count; count--)
+        at = of[graph->sw[at->sw].end[at->up].id];
+    return count;
+}
+
+/*
+ * Return whether the switches form a tree: a multicast in a cycle would never end. The caller has
+ * checked each switch by tree_switch_is_sane().
+ */
+static bool copy_is_tree(const struct topo_graph *graph, const struct topo_tree *tree)
+{
+    const struct topo_tree_switch **of = calloc(graph->switches, sizeof(struct topo_tree_switch *));
+    bool sane = of;
+    uint32_t roots = 0;
+
+    for (uint32_t i = 0; sane && i < tree->count; i++) {
+        const struct topo_tree_switch *at = &tree->switches[i];
+
+        roots += at->up < 0;
+        sane = !of[at->sw];
+        of[at->sw] = at;
+    }
+    for (uint32_t i = 0; sane && i < tree->count; i++)
+        sane = cables_lead_up(graph, of, &tree->switches[i]);
+    for (uint32_t i = 0; sane && i < tree->count; i++)
+        sane = reaches_root(graph, of, &tree->switches[i], tree->count);
+    free(of);
+    return sane && roots == 1;
+}
+
 /* Return whether the copied group is possible in this network, and has no member on this host. */
 static bool copy_is_sane(const struct fabric *fabric, const struct fabric_group_copy *copy)
 {
@@ -71,7 +125,8 @@ static bool copy_is_sane(const struct fabric *fabric, const struct fabric_group_
                (copy->nodes[i] & FABRIC_LEFT || !fabric_node_is_here(fabric, copy->nodes[i]));
     for (uint32_t i = 0; sane && i < copy->tree.count; i++)
         sane = tree_switch_is_sane(graph, &copy->tree.switches[i]);
-    return sane && fabric_units_can(fabric, copy->combines, &copy->tree);
+    return sane && copy_is_tree(graph, &copy->tree) &&
+           fabric_units_can(fabric, copy->combines, &copy->tree);
 }
 
 /* Return false if the copy is an extra tree of a group that does not exist on this host. */

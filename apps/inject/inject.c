@@ -235,7 +235,7 @@ static uint64_t hits_of(const struct injector *in, const struct injection *f)
     uint64_t hits = inject_hits(in, f);
 
     if (remote)
-        emu_sum(&hits, remote->hits(remote->ctx, f->id));
+        emu_sum(&hits, remote->hits(remote->ctx, f->id, inject_hosts(in, f)));
     return hits;
 }
 

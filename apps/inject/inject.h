@@ -56,9 +56,10 @@ struct inject_call {
  */
 struct inject_remote {
     int (*call)(void *ctx, const struct inject_call *call); /* Errors: -ENOMEM */
-    void (*taken_out)(void *ctx,
-                      uint32_t cable);        /* let the other hosts call injector_taken_out() */
-    uint64_t (*hits)(void *ctx, uint32_t id); /* hits of fault @id there, as last reported */
+    /* let the other hosts call injector_taken_out() */
+    void (*taken_out)(void *ctx, uint32_t cable);
+    /* hits of fault @id that these hosts last reported. @hosts: a bit for each host. */
+    uint64_t (*hits)(void *ctx, uint32_t id, uint64_t hosts);
     void *ctx;
 };
 

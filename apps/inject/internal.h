@@ -63,6 +63,9 @@ void inject_unwatch(struct injector *in, struct injection *f);
 int inject_elsewhere(const struct injector *in, const struct injection *f, enum inject_action what,
                      uint32_t only);
 
+/* remote.c: return a bit for each host that may have counted hits of the fault. */
+uint64_t inject_hosts(const struct injector *in, const struct injection *f);
+
 /* inject.c: return the listed fault with number @id, or NULL. */
 struct injection *inject_find(const struct injector *in, uint32_t id);
 

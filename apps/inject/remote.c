@@ -13,6 +13,9 @@
 
 #include "apps/inject/internal.h"
 #include "apps/base/message.h"
+#include "apps/fabric/hosts.h"
+#include "apps/fabric/links.h"
+#include "emu/util/bits.h"
 
 int inject_elsewhere(const struct injector *in, const struct injection *f, enum inject_action what,
                      uint32_t only)
@@ -43,6 +46,60 @@ int injector_reapply(const struct injector *in, uint32_t host)
     }
     return err;
 }
+
+/* --- hosts with hits ---------------------------------------------------------------------- */
+
+/* Return the hosts at the two ends of the cable; none if @cable is TOPO_NONE. */
+static uint64_t hosts_of_cable(const struct injector *in, uint32_t cable)
+{
+    if (cable == TOPO_NONE)
+        return 0;
+    return emu_bit(fabric_direction_host(in->fabric, 2 * cable, true)) |
+           emu_bit(fabric_direction_host(in->fabric, 2 * cable, false));
+}
+
+static uint64_t hosts_of_switch(const struct injector *in, const struct injection *f, uint32_t sw)
+{
+    uint64_t hosts = emu_bit(fabric_switch_host(fabric_config_of(in->fabric), sw));
+
+    for (uint32_t p = 0; inject_kind(f)->on_links && p < in->graph->ports; p++)
+        hosts |= hosts_of_cable(in, fabric_cable_at(in->fabric, sw, p));
+    return hosts;
+}
+
+static uint64_t hosts_of_node(const struct injector *in, uint32_t node)
+{
+    uint64_t hosts = 0;
+
+    for (uint32_t l = 0; l < in->graph->node[node].links; l++)
+        hosts |= hosts_of_cable(in, fabric_cable_of(in->fabric, node, l));
+    return hosts;
+}
+
+/*
+ * Only hosts with a device at a target count hits. All hosts observe the event of a fault that
+ * waits, and may have had a random target when the fault began before.
+ */
+uint64_t inject_hosts(const struct injector *in, const struct injection *f)
+{
+    uint64_t hosts = 0;
+
+    if (f->waits || fault_targets_drawn(&f->fault))
+        return UINT64_MAX;
+    for (uint32_t i = 0; i < f->targets.count; i++) {
+        const struct fault_target *at = &f->targets.target[i];
+
+        if (fault_domain(f->fault.kind) == FAULT_OF_SWITCHES)
+            hosts |= hosts_of_switch(in, f, at->id);
+        else if (fault_domain(f->fault.kind) == FAULT_OF_NODES && f->fault.kind != FAULT_PARTITION)
+            hosts |= hosts_of_node(in, at->id);
+        else /* the targets of a partition are cables, too */
+            hosts |= hosts_of_cable(in, fabric_cable_at(in->fabric, at->id, at->port));
+    }
+    return hosts;
+}
+
+/* --- calls of the coordinator ------------------------------------------------------------- */
 
 static int begin_here(struct injector *in, struct injection *f, const struct inject_call *call)
 {

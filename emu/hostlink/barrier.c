@@ -320,8 +320,8 @@ static void barrier_report_busy(struct emu_barrier *barrier)
 
 /*
  * Wait for room in a session. Report meanwhile that this host is busy, because the other hosts must
- * not take this wait for a standstill. The wait ends at the latest when the session's host is lost,
- * which happens if that host acknowledges no frames.
+ * not take this wait for a standstill. The wait ends at the latest when the session's host is lost
+ * or config.stops() returns true.
  */
 static void peer_put_wait(struct emu_barrier *barrier, unsigned *rounds)
 {
@@ -374,7 +374,7 @@ static int peer_refused(struct barrier_peer *peer, int err)
 {
     if (err == -EPROTO)
         return barrier_wrong(peer->barrier, err,
-                             "host %s violated the protocol: more than %zu bytes in a superstep",
+                             "host %s " EMU_BARRIER_VIOLATED "more than %zu bytes in a superstep",
                              name_of(peer), peer->barrier->config.most_bytes);
     return barrier_wrong(peer->barrier, err, "there is no memory for the data of host %s",
                          name_of(peer));
@@ -395,7 +395,8 @@ static int peer_step(struct barrier_peer *peer, const struct emu_hostlink_record
         return 0;
     if (record->length && !peer->first)
         return barrier_wrong(barrier, -EPROTO,
-                             "host %s violated the protocol: bytes for all hosts on a session that "
+                             "host %s " EMU_BARRIER_VIOLATED
+                             "bytes for all hosts on a session that "
                              "is not its first",
                              name_of(peer));
     err = bytes_append(&peer->given, record->bytes, record->length, barrier->config.most_bytes);
@@ -405,15 +406,15 @@ static int peer_step(struct barrier_peer *peer, const struct emu_hostlink_record
     return 0;
 }
 
-/* Deliver a cable record to the taker. Return NULL, or the reason why the record is invalid. */
+/* Deliver a cable record to the taker. Return NULL, or as the taker why the record is invalid. */
 static const char *peer_cable(struct barrier_peer *peer, const struct emu_hostlink_record *record)
 {
     struct emu_barrier *barrier = peer->barrier;
 
     if (record->kind != EMU_HOSTLINK_ENTRY && record->kind != EMU_HOSTLINK_CREDIT_AT)
-        return "a record that clock virtual does not use";
+        return EMU_BARRIER_VIOLATED "a record that clock virtual does not use";
     if (!barrier->taker.record)
-        return "a record of a cable, but there are no cables";
+        return EMU_BARRIER_VIOLATED "a record of a cable, but there are no cables";
     return barrier->taker.record(barrier->taker.ctx, (uint32_t)(peer - barrier->peer), record);
 }
 
@@ -447,15 +448,14 @@ static int peer_take(struct barrier_peer *peer)
 
     while (!err && peer_has(peer)) {
         uint32_t whole = peer_next(peer, &record);
-        const char *wrong = whole ? NULL : "a malformed record";
+        const char *wrong = whole ? NULL : EMU_BARRIER_VIOLATED "a malformed record";
 
         if (whole && record.kind == EMU_HOSTLINK_STEP)
             err = peer_step(peer, &record);
         else if (whole)
             wrong = peer_cable(peer, &record);
         if (wrong)
-            err = barrier_wrong(peer->barrier, -EPROTO, "host %s violated the protocol: %s",
-                                name_of(peer), wrong);
+            err = barrier_wrong(peer->barrier, -EPROTO, "host %s %s", name_of(peer), wrong);
         peer->taken += whole;
     }
     peer_forget(peer);

@@ -92,8 +92,14 @@ struct emu_barrier_config {
     void *worked_ctx;
 };
 
+/* what a host has done that sends something invalid; a text about it follows */
+#define EMU_BARRIER_VIOLATED "violated the protocol: "
+
 struct emu_barrier_taker {
-    /* Returns NULL if the record is valid, else a text about the violation of the protocol. */
+    /*
+     * Returns NULL if the record is valid, else a text that continues "host NAME", such as
+     * EMU_BARRIER_VIOLATED "a record of an unknown cable".
+     */
     const char *(*record)(void *ctx, uint32_t peer, const struct emu_hostlink_record *record);
     void *ctx;
 };

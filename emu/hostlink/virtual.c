@@ -12,6 +12,12 @@
 #include "emu/util/alloc.h"
 #include "emu/worker/worker.h"
 
+/*
+ * What is said about a host whose times do not match those of this host. It need not be at fault: a
+ * third host may have sent different times to the two, which then simulate different windows.
+ */
+#define DIVERGED "and this host have diverged: "
+
 struct virtual_cable {
     struct emu_tx tx; /* sends to the switch or link engine on this host */
     struct emu_rx rx; /* receives from that switch or link engine */
@@ -112,13 +118,15 @@ static const char *cable_entry(struct emu_virtual *link, struct virtual_cable *c
     struct emu_entry entry;
 
     if (!hostlink_entry_is_sane(record, cable->profile, link->nodes, true))
-        return "an entry that is invalid on its cable";
-    if (is_late(link, record->at_ps) || record->at_ps < cable->last_ps)
-        return "an entry with a time in the past, or before that of an earlier entry";
+        return EMU_BARRIER_VIOLATED "an entry that is invalid on its cable";
+    if (is_late(link, record->at_ps))
+        return DIVERGED "an entry with a time in the past";
+    if (record->at_ps < cable->last_ps)
+        return EMU_BARRIER_VIOLATED "an entry with a time before that of an earlier entry";
     if ((!cable->channels && !cable->tx.credits) || !emu_tx_has_slot(&cable->tx))
-        return "more entries than its cable has credits or slots";
+        return EMU_BARRIER_VIOLATED "more entries than its cable has credits or slots";
     if (record->has_buf && (buf = emu_pool_take(cache)) == EMU_NO_BUF)
-        return "an entry for which this host has no buffer";
+        return EMU_BARRIER_VIOLATED "an entry for which this host has no buffer";
     cable->last_ps = record->at_ps;
     entry = (struct emu_entry){.time_ps = record->at_ps & ~EMU_RING_FULL};
     hostlink_entry_of(record, cache->pool, buf, &entry);
@@ -133,10 +141,10 @@ static const char *cable_credit(struct emu_virtual *link, struct virtual_cable *
     struct emu_rx *rx = &cable->rx;
 
     if (is_late(link, record->credit_ps))
-        return "credits with a time in the past";
+        return DIVERGED "credits with a time in the past";
     if ((record->channel && !cable->channels) || record->count > cable->unpaid[record->channel] ||
         !emu_credit_has_slot(&rx->credit))
-        return "credits that do not match the segments that were sent";
+        return EMU_BARRIER_VIOLATED "credits that do not match the segments that were sent";
     cable->unpaid[record->channel] -= record->count;
     emu_credit_put(&rx->credit, record->count, record->channel, record->credit_ps);
     emu_rx_notify(rx, link->dev.worker);
@@ -151,7 +159,7 @@ static const char *virtual_record(void *ctx, uint32_t p, const struct emu_hostli
     uint64_t at_ps = is_entry ? record->at_ps : record->credit_ps;
 
     if (record->cable >= peer->cables || !peer->cable[record->cable])
-        return "a record of an unknown cable";
+        return EMU_BARRIER_VIOLATED "a record of an unknown cable";
     if (at_ps < peer->first_ps)
         peer->first_ps = at_ps;
     return is_entry ? cable_entry(link, peer->cable[record->cable], record)
@@ -177,10 +185,10 @@ static int virtual_send(struct emu_virtual *link)
 }
 
 /*
- * Read the time of @host's next event. Returns NULL, or the reason why the time is impossible. It
- * must not be later than the earliest entry or credit that the host has sent. The next window
- * begins at the earliest event of all hosts, so it could otherwise begin after that entry or credit
- * is due.
+ * Read the time of @host's next event. Returns NULL or, if the time is impossible, a text that
+ * continues "host NAME". The time must not be later than the earliest entry or credit that the host
+ * has sent. The next window begins at the earliest event of all hosts, so it could otherwise begin
+ * after that entry or credit is due.
  */
 static const char *virtual_next(const struct emu_virtual *link, uint32_t host, uint64_t *its_ps)
 {
@@ -188,13 +196,13 @@ static const char *virtual_next(const struct emu_virtual *link, uint32_t host, u
     const void *its = emu_barrier_of(link->barrier, host, &bytes);
 
     if (bytes != sizeof *its_ps)
-        return "it is not in the same window";
+        return DIVERGED "it is not in the same window";
     memcpy(its_ps, its, sizeof *its_ps);
     if (*its_ps < link->dev.worker->now_ps)
-        return "its next event is in the past";
+        return DIVERGED "its next event is in the past";
     for (uint32_t p = 0; p < link->peers; p++)
         if (emu_barrier_host(link->barrier, p) == host && *its_ps > link->peer[p].first_ps)
-            return "its next event is later than an entry or credit from it";
+            return EMU_BARRIER_VIOLATED "its next event is later than an entry or credit from it";
     return NULL;
 }
 
@@ -216,7 +224,7 @@ static int virtual_fail(struct emu_virtual *link, const char *host, const char *
 {
     char why[EMU_BARRIER_WHY_BYTES];
 
-    snprintf(why, sizeof why, "host %s violated the protocol: %s", host, wrong);
+    snprintf(why, sizeof why, "host %s %s", host, wrong);
     emu_barrier_fail(link->barrier, why);
     return -EPROTO;
 }

@@ -95,7 +95,7 @@ static void counts_take(struct coordinator_hits *hits, struct json_object *list)
     hits->counts = (uint32_t)all;
 }
 
-static uint64_t agent_hits(void *ctx, uint32_t id)
+static uint64_t agent_hits(void *ctx, uint32_t id, uint64_t hosts)
 {
     const struct coordinator_hit_count key = {.fault = id};
     struct coordinator *coord = ctx;
@@ -107,6 +107,8 @@ static uint64_t agent_hits(void *ctx, uint32_t id)
             hits->counts ? bsearch(&key, hits->count, hits->counts, sizeof key, count_compare)
                          : NULL;
 
+        if (!(hosts >> h & 1))
+            continue;
         emu_sum(&sum, id < hits->link_down_slots ? hits->link_down[id] : 0);
         emu_sum(&sum, found ? found->hits : 0);
     }

@@ -186,16 +186,21 @@ static void agent_refused(struct coordinator_agent *agent)
     memcpy(agent->why, why, sizeof agent->why);
 }
 
-/* Report to the daemon the rejected hosts that claim to be connected hosts. */
+/*
+ * Report to the daemon the rejected hosts that claim to be connected hosts. Report at most as many
+ * as there are hosts, because a rejected host may change its address faster than it is reported.
+ */
 static void report_duplicates(struct coordinator *coord)
 {
     const struct coordinator_config *config = &coord->config;
-    const char *who;
+    const char *who = "";
     uint32_t host;
 
-    while (config->links_duplicate &&
-           (who = config->links_duplicate(config->links_ctx, &host)) != NULL)
-        config->ops.duplicate(config->ops.ctx, host, who);
+    for (uint32_t left = config->count; who && left && config->links_duplicate; left--) {
+        who = config->links_duplicate(config->links_ctx, &host);
+        if (who)
+            config->ops.duplicate(config->ops.ctx, host, who);
+    }
 }
 
 /* --- an attempt ------------------------------------------------------------------------- */

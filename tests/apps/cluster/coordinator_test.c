@@ -30,6 +30,7 @@
 #include "tests/test.h"
 #include "tests/fixtures/hostifs.h"
 #include "tests/fixtures/json.h"
+#include "tests/fixtures/parsed.h"
 
 #define PATIENCE_MS 30000
 #define NODES       4
@@ -808,16 +809,54 @@ static void hits__are_found_by_their_fault(void)
     stage_open("hits", reports);
     remote = coordinator_inject(stage.hosts);
     coordinator_hits(stage.hosts, true, count_hit, &taken);
-    CU_ASSERT_EQUAL(remote.hits(remote.ctx, 9), 4);
-    CU_ASSERT_EQUAL(remote.hits(remote.ctx, 5), 2);
-    CU_ASSERT_EQUAL(remote.hits(remote.ctx, 7), 3);
-    CU_ASSERT_EQUAL(remote.hits(remote.ctx, 8), 0);
+    CU_ASSERT_EQUAL(remote.hits(remote.ctx, 9, UINT64_MAX), 4);
+    CU_ASSERT_EQUAL(remote.hits(remote.ctx, 5, UINT64_MAX), 2);
+    CU_ASSERT_EQUAL(remote.hits(remote.ctx, 7, UINT64_MAX), 3);
+    CU_ASSERT_EQUAL(remote.hits(remote.ctx, 8, UINT64_MAX), 0);
     coordinator_hits_down(&stage.hosts->agent[1].hits, 1, 5);
     coordinator_hits_down(&stage.hosts->agent[1].hits, 5, 5);
-    CU_ASSERT_EQUAL(remote.hits(remote.ctx, 1), UINT64_MAX);
-    CU_ASSERT_EQUAL(remote.hits(remote.ctx, 5), 7);
+    CU_ASSERT_EQUAL(remote.hits(remote.ctx, 1, UINT64_MAX), UINT64_MAX);
+    CU_ASSERT_EQUAL(remote.hits(remote.ctx, 5, UINT64_MAX), 7);
     coordinator_expel(stage.hosts, 1, "the test ends"); /* its next incarnation counts from 0 */
-    CU_ASSERT_EQUAL(remote.hits(remote.ctx, 5), 7);
+    CU_ASSERT_EQUAL(remote.hits(remote.ctx, 5, UINT64_MAX), 7);
+    stage_close();
+}
+
+/* Return how many hits of a fault with this text the coordinator counts. */
+static uint64_t hits_of(const char *text)
+{
+    struct inject_remote remote = coordinator_inject(stage.hosts);
+    const struct fabric_config *fabric = fabric_config_of(stage.fabric);
+    const struct inject_config config = {.network = {.graph = stage.graph,
+                                                     .profile = &fabric->profile,
+                                                     .clock = fabric->clock},
+                                         .scan_ps = 1,
+                                         .remote = &remote};
+    struct fault fault = parsed(text);
+    char note[FAULT_ERROR_BYTES] = "";
+    struct injector *injector;
+    uint32_t id, taken = 0;
+    uint64_t hits;
+
+    CU_ASSERT_EQUAL_FATAL(injector_create(&injector, stage.fabric, NULL, &config), 0);
+    CU_ASSERT_EQUAL_FATAL(injector_add(injector, &fault, 0, &id, note, sizeof note), 0);
+    CU_ASSERT_EQUAL(injector_step(injector, 0), 0);
+    coordinator_hits(stage.hosts, true, count_hit, &taken);
+    hits = injector_at(injector, 0).hits;
+    injector_destroy(injector);
+    return hits;
+}
+
+/* Switches 0 and 1 are on the other host. A cable belongs to both hosts at its ends. */
+static void hits__of_faults_elsewhere_are_not_counted(void)
+{
+    answer_text = "{\"hits\":[1,4]}";
+    stage_open("hits", reports);
+    stage_divide();
+    CU_ASSERT_EQUAL(hits_of("combine-flip switch=2"), 0);
+    CU_ASSERT_EQUAL(hits_of("combine-flip switch=1"), 4);
+    CU_ASSERT_EQUAL(hits_of("stuck-port link=2:0"), 4);
+    CU_ASSERT_EQUAL(hits_of("combine-flip random"), 4);
     stage_close();
 }
 
@@ -1313,7 +1352,7 @@ static void comm__beyond_the_limit_is_counted(void)
     stage_open(NULL, reports);
     for (uint32_t room = 0; room < 2; room++) {
         sum = (struct fabric_comm){.nodes = NODES, .pairs = FABRIC_PAIRS_MOST - room};
-        sum.pair = malloc(sum.pairs * sizeof *sum.pair);
+        sum.pair = calloc(sum.pairs, sizeof *sum.pair);
         CU_ASSERT_PTR_NOT_NULL_FATAL(sum.pair);
         comm = json_object_new_object();
         list = json_object_new_array();
@@ -1330,6 +1369,29 @@ static void comm__beyond_the_limit_is_counted(void)
             CU_ASSERT_EQUAL(sum.pair[FABRIC_PAIRS_MOST - 1].messages, 2);
         fabric_comm_free(&sum);
     }
+    stage_close();
+}
+
+/* Half of the nodes are on the other host, so it gets half of the list. */
+static void comm__of_a_host_leaves_space(void)
+{
+    static const uint32_t of[] = {1, 0, 0, 0};
+    static const struct fabric_hosts hosts = {.count = 2, .of = of};
+    struct json_object *comm = json_object_new_object(), *list = json_object_new_array();
+    struct fabric_comm sum = {.nodes = NODES};
+    uint32_t replies = 0;
+
+    for (uint32_t i = 0; i < 4 * HOSTS_PAIRS_MOST; i++)
+        json_object_array_add(list, json_object_new_int64(1)); /* 1 message from node 1 to 1 */
+    json_object_object_add(comm, "pairs", list);
+    stage_open(NULL, reports);
+    stage.fabric->config.hosts = &hosts;
+    for (; replies * HOSTS_PAIRS_MOST <= FABRIC_PAIRS_MOST / 2; replies++)
+        hosts_comm_add(&sum, fabric_config_of(stage.fabric), 1, comm);
+    CU_ASSERT_EQUAL(sum.pairs, FABRIC_PAIRS_MOST / 2);
+    CU_ASSERT_EQUAL(sum.pairs + sum.more_messages, replies * HOSTS_PAIRS_MOST);
+    json_object_put(comm);
+    fabric_comm_free(&sum);
     stage_close();
 }
 
@@ -1423,6 +1485,43 @@ static void link__lost_repeatedly_is_repaired(void)
     CU_ASSERT_TRUE(coordinator_is_connected(stage.hosts, 1));
     stage_close();
     CU_ASSERT_EQUAL(stage.lost, 0);
+}
+
+static uint32_t duplicates;
+
+/* Each time it is asked for, another host with a new address claims to be host 1. */
+static const char *claims_again(void *links, uint32_t *host)
+{
+    (void)links;
+    *host = 1;
+    return duplicates < LIES_MOST ? "02:00:00:00:00:01" : NULL;
+}
+
+static void on_duplicate(void *ctx, uint32_t host, const char *why)
+{
+    (void)ctx;
+    (void)host;
+    (void)why;
+    duplicates++;
+}
+
+/* A host that changes its address again and again does not occupy the coordinator. */
+static void duplicates__without_end_are_limited(void)
+{
+    int64_t end_ms = emu_now_ms() + PATIENCE_MS;
+    char error[256];
+
+    duplicates = 0;
+    stage_set(NULL, reports);
+    stage.config.links_duplicate = claims_again;
+    stage.config.ops.duplicate = on_duplicate;
+    CU_ASSERT_EQUAL_FATAL(coordinator_open(&stage.hosts, &stage.config, error, sizeof error), 0);
+    while (!duplicates && emu_now_ms() < end_ms) {
+        poll(NULL, 0, 10);
+        coordinator_serve(stage.hosts);
+    }
+    CU_ASSERT_EQUAL(duplicates, stage.config.count);
+    stage_close();
 }
 
 /* --- start ---------------------------------------------------------------------------------- */
@@ -1653,6 +1752,7 @@ int main(void)
         CASE(hit__of_an_unknown_device_is_skipped),
         CASE(hit__of_the_future_counts_as_of_now),
         CASE(hits__are_found_by_their_fault),
+        CASE(hits__of_faults_elsewhere_are_not_counted),
         CASE(test__of_a_cable_elsewhere_is_ignored),
         CASE(pending__of_unknown_nodes_is_not_kept),
         CASE(starved__of_a_host_is_added_once),
@@ -1664,9 +1764,11 @@ int main(void)
         CASE(comm__of_another_host_is_complete),
         CASE(comm__without_an_end_loses_the_host),
         CASE(comm__beyond_the_limit_is_counted),
+        CASE(comm__of_a_host_leaves_space),
         CASE(comm__of_the_nodes_of_others_is_ignored),
         CASE(comm__forged_counts_do_not_wrap),
         CASE(link__lost_repeatedly_is_repaired),
+        CASE(duplicates__without_end_are_limited),
         CASE(connect__failure_shows_printable_text),
         CASE(connect__failure_shows_why_the_host_was_lost),
         CASE(connect__ends_on_request),

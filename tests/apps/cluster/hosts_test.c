@@ -2697,11 +2697,33 @@ static const char *const nonsense[] = {
     GROUP_CALL(46, "0", "[0,8]", "[0,65537,7]"), /* invalid port up */
     GROUP_CALL(47, "0", "[0,8]", "[0,0,\"7\"]"), /* not a number */
     GROUP_CALL(48, "0", "[0,8]", "[4294967296,0,7]"),
-    GROUP_CALL(49, "0", "[0,8]", "[1,0,0]"),  /* no port, */
-    GROUP_CALL(50, "0", "[0,8]", "[1,3,3]"),  /* the port up is not among the ports, */
-    GROUP_CALL(51, "0", "[0,8]", "[4,0,32]"), /* a port without a cable */
+    GROUP_CALL(49, "0", "[0,8]", "[1,0,0]"),       /* no port, */
+    GROUP_CALL(50, "0", "[0,8]", "[1,3,3]"),       /* the port up is not among the ports, */
+    GROUP_CALL(51, "0", "[0,8]", "[4,0,32]"),      /* a port without a cable, */
+    GROUP_CALL(52, "0", "[0,8]", "[1,0,3,1,0,3]"), /* a switch twice, */
+    GROUP_CALL(53, "0", "[0,8]", "[0,4,9]"),       /* no root, */
+    GROUP_CALL(54, "0", "[0,8]", "[3,0,3,0,4,9]"), /* a cable with one end, */
+    GROUP_CALL(55, "0", "[0,8]", "[1,0,3,2,0,3]"), /* two roots, */
+    GROUP_CALL(56, "0", "[0,8]", "[4,0,3,0,4,24,1,5,24,3,2,3]"), /* a cycle through the root, */
+    GROUP_CALL(57, "0", "[0,8]", "[2,0,1,4,1,3,0,4,24,1,5,24,3,2,3]"), /* a cycle of ways up */
+    GROUP_CALL(58, "0", "[0,8]", "[3,0,5,0,4,9,2,4,9]"),               /* this is a tree */
 };
-#define NONSENSE 51
+#define NONSENSE 57
+
+/* Skip messages up to the reply to call @number. Returns its error. */
+static int64_t replied(struct conn *conn, int64_t number)
+{
+    struct json_object *message = NULL;
+    int64_t got = -1, err = -1;
+
+    while (got != number) {
+        CU_ASSERT_EQUAL_FATAL(conn_wait(conn, &message, PATIENCE_MS), 0);
+        got = emu_json_number(message, "reply", -1);
+        err = emu_json_number(message, "errno", -1);
+        json_object_put(message);
+    }
+    return err;
+}
 
 static void coordinator__sending_invalid_calls_is_lost(void)
 {
@@ -2727,24 +2749,11 @@ static void coordinator__sending_invalid_calls_is_lost(void)
         CU_ASSERT_TRUE(!i || i == 4 || (emu_json_number(reply, "errno", 0) > 0) == refused);
         json_object_put(reply);
     }
+    /* the last call is valid if a set of ports is one number */
+    CU_ASSERT_EQUAL(replied(&conn, NONSENSE + 1), EMU_PORT_WORDS == 1 ? 0 : EINVAL);
     CU_ASSERT_TRUE(send(conn.fd, "nonsense\n", 9, MSG_NOSIGNAL) == 9);
     alone_free(&conn);
     CU_ASSERT_EQUAL(fixture.host[1].end, AGENT_LOST);
-}
-
-/* Skip messages up to the reply to call @number. Returns its error. */
-static int64_t replied(struct conn *conn, int64_t number)
-{
-    struct json_object *message = NULL;
-    int64_t got = -1, err = -1;
-
-    while (got != number) {
-        CU_ASSERT_EQUAL_FATAL(conn_wait(conn, &message, PATIENCE_MS), 0);
-        got = emu_json_number(message, "reply", -1);
-        err = emu_json_number(message, "errno", -1);
-        json_object_put(message);
-    }
-    return err;
 }
 
 static void send_as_coordinator(const struct conn *conn, const char *line)

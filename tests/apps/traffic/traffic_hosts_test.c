@@ -841,6 +841,32 @@ static void hides_an_entry(struct traffic_hosts *hosts, uint64_t *next_ps)
         liar.window_ps = *next_ps;
 }
 
+/*
+ * While all hosts wait for the next operation, report no event to blue, and an event at once to
+ * red. They then simulate different windows, and each finds the times of the other impossible.
+ */
+static void tells_each_another_time(struct traffic_hosts *hosts, uint64_t *next_ps)
+{
+    uint64_t now_ps = liar.window_ps + emu_profile_lookahead_ps(liar.profile), never_ps = EMU_NEVER;
+
+    if (liar.window_ps && *next_ps != EMU_NEVER && *next_ps > 2 * now_ps) {
+        for (uint32_t p = 0; p < 2; p++) {
+            bool red = !emu_barrier_host(hosts->barrier, p);
+            const struct emu_hostlink_record told = {.kind = EMU_HOSTLINK_STEP,
+                                                     .channel = EMU_STEP_LAST,
+                                                     .bytes = (const uint8_t *)(red ? &now_ps
+                                                                                    : &never_ps),
+                                                     .length = sizeof now_ps};
+
+            emu_barrier_put(hosts->barrier, p, &told);
+        }
+        liar.window_ps = 0;
+    }
+    emu_virtual_agree(hosts->link, next_ps);
+    if (*next_ps != EMU_NEVER)
+        liar.window_ps = *next_ps;
+}
+
 /* Acknowledged: credits of other channels than those of the segments that came. */
 static const char *notes_segment(void *ctx, uint32_t peer, const struct emu_hostlink_record *record)
 {
@@ -894,8 +920,9 @@ static void traffic_run__with_a_lying_host_ends(void)
         void (*lie)(struct traffic_hosts *hosts, uint64_t *next_ps);
         const char *why;
     } lies[] = {
-        {"uniform", wants_the_past, "host green violated the protocol: its next event is in"},
-        {"uniform", turns_time_back, "an entry with a time in the past"},
+        {"uniform", wants_the_past, "host green and this host have diverged: its next event is in"},
+        {"uniform", turns_time_back, "an entry with a time before that of an earlier entry"},
+        {"barrier", tells_each_another_time, "and this host have diverged"},
         {"uniform", names_no_node, "an entry that is invalid on its cable"},
         {"reduce", has_too_many_results, "another host has logged an impossible result"},
         {"allreduce", sends_result_without_payload, "a segment that is not the next"},
@@ -913,7 +940,7 @@ static void traffic_run__with_a_lying_host_ends(void)
         uint64_t seed = 2; /* red and green share a cable 0, which is in the group's tree */
         struct fixture fixture;
 
-        config.interval_ps = lies[i].lie == hides_an_entry ? 100000000 : 0; /* it has pauses */
+        config.interval_ps = strcmp(lies[i].pattern, "barrier") == 0 ? 100000000 : 0; /* pauses */
         fixture_make(&fixture, HOSTS_MOST, config.fabric.graph, &seed);
         fixture.host[1].lie = lies[i].lie;
         fixture.most_bytes = KEPT_MOST;

@@ -168,7 +168,7 @@ struct daemon {
         uint64_t next_ns;     /* daemon_waits_tick() takes no sample before this time */
         /* sum of the waits, including those of processes that have detached since sample_ns */
         uint64_t ns;
-        uint64_t over_ns;    /* the part of `ns` that must lie before the last sample */
+        uint64_t over_ns;    /* part of `ns` that exceeds the time since the last sample */
         uint64_t starved_ns; /* largest waits_delta.starved_ns */
     } waits;
 };
@@ -176,9 +176,10 @@ struct daemon {
 /* --- calls.c: --compute record:FILE and replay:FILE -------------------------------------- */
 
 /**
- * daemon_calls_file - return the file that @client's process needs, which the caller closes: to
- * record its calls, or with its calls to replay. -1: it needs none. Errors, with one line in
- * @error: -ENOENT, the recording has no such process; -errno.
+ * daemon_calls_file - return a file descriptor for @client's process, which the caller closes. The
+ * process records its calls in this file, or replays the calls that the file contains. Returns -1
+ * if the process neither records nor replays. Errors, with one line in @error: -ENOENT, the
+ * recording has no such process; -errno.
  */
 int daemon_calls_file(struct daemon *daemon, const struct client *client, char *error,
                       size_t error_bytes);
@@ -190,9 +191,11 @@ void daemon_calls_close(struct daemon *daemon);
 
 /* --- goal.c: --goal ---------------------------------------------------------------------- */
 
+/* GOAL is a text format for the messages and computing of a program (docs/traffic.md). */
+
 /** daemon_goal_group - a group was created: remember its members if processes record GOAL. */
 void daemon_goal_group(struct daemon *daemon, uint32_t id, const uint32_t *nodes, uint32_t count);
-/** daemon_goal_write - write the GOAL of all processes, by rank, which is the node. */
+/** daemon_goal_write - write the GOAL of all processes. The rank is the node's number. */
 void daemon_goal_write(const struct daemon *daemon, FILE *out, struct json_object *origin,
                        const struct calls_part *part, size_t parts);
 /**
@@ -507,9 +510,9 @@ void daemon_hosts_report(struct daemon *daemon, struct json_object *report);
 /*
  * Requests to start and to stop a capture.
  * daemon_capture_left() - end the capture of @client, because its connection closes.
- * daemon_capture_open(),
- * daemon_capture_close() - start and stop the capture that --capture requests, which lasts as long
- * as the fabric. Errors: as capture_begin().
+ * daemon_capture_open() - start the capture that --capture requests, which lasts as long as the
+ * fabric. Errors: as capture_begin().
+ * daemon_capture_close() - stop this capture.
  */
 void daemon_capture(struct daemon *daemon, struct client *client, struct json_object *request);
 void daemon_capture_stop(struct daemon *daemon, struct client *client, struct json_object *request);
@@ -519,7 +522,10 @@ void daemon_capture_close(struct daemon *daemon);
 
 /* --- waits.c ----------------------------------------------------------------------------- */
 
-/** daemon_waits_open, daemon_waits_close - start, stop sampling waits of the fabric's threads. */
+/**
+ * daemon_waits_open - start sampling the waits of the fabric's threads.
+ * daemon_waits_close - stop sampling them.
+ */
 void daemon_waits_open(struct daemon *daemon);
 void daemon_waits_close(struct daemon *daemon);
 
@@ -532,8 +538,9 @@ void daemon_waits_attach(struct daemon *daemon, struct client *client);
 void daemon_waits_detach(struct daemon *daemon, struct client *client, bool dead);
 
 /**
- * daemon_waits_sample - sample all processes now, which updates daemon->record. daemon_waits_tick()
- * - sample all processes, unless samples would take too much of this thread's time.
+ * daemon_waits_sample - sample all processes now, which updates daemon->record.
+ * daemon_waits_tick() - sample all processes, unless samples would take too much of this thread's
+ * time.
  */
 void daemon_waits_sample(struct daemon *daemon);
 void daemon_waits_tick(struct daemon *daemon);

@@ -57,7 +57,7 @@ static bool drop_reserve(struct fabric_drops *drops, uint32_t more)
 }
 
 /* Return whether the queue is full. If so, scans leave further losses in the devices. */
-static bool drops_are_many(const struct fabric_drops *drops)
+static bool drops_are_full(const struct fabric_drops *drops)
 {
     return drops->count - drops->taken >= FABRIC_DROPS_MOST;
 }
@@ -93,7 +93,7 @@ static void drop_add(struct fabric *fabric, const struct fabric_drop *drop)
     drops->at[drops->count++].found_ns = emu_now_ns();
 }
 
-/* Return whether @host may report a loss of this group, or whether the loss concerns no group. */
+/* Return true if @host may report a loss of this group, or if the loss concerns no group. */
 static bool host_has_group(const struct fabric *fabric, uint32_t host,
                            const struct fabric_drop *drop)
 {
@@ -124,7 +124,7 @@ static bool loss_is_sane(const struct fabric *fabric, uint32_t host, const struc
 void fabric_drop_receive(struct fabric *fabric, uint32_t host, const struct fabric_drop *drop)
 {
     struct fabric_drops *drops = &fabric->drops;
-    bool many = drop->what == FABRIC_LOST_SEGMENT ? drops_are_many(drops)
+    bool many = drop->what == FABRIC_LOST_SEGMENT ? drops_are_full(drops)
                                                   : drops->urgent >= FABRIC_DROPS_MOST;
 
     if (!loss_is_sane(fabric, host, drop))
@@ -147,8 +147,8 @@ void fabric_free_drops(struct fabric *fabric)
  * Queue the failure of a group, unless it has failed before. The caller of fabric_drop_take()
  * notifies the members. On several hosts the coordinator marks the group when it takes the loss.
  */
-static void group_fails(struct fabric *fabric, struct fabric_group *group,
-                        const struct fabric_drop *why)
+static void queue_failure(struct fabric *fabric, struct fabric_group *group,
+                          const struct fabric_drop *why)
 {
     struct fabric_drop drop = *why;
 
@@ -197,7 +197,7 @@ static void overrun_note(void *ctx, const struct emu_hdr *hdr)
         drop.to_incarnation = incarnation_with_low_byte(at->fabric, hdr->dst, hdr->op);
         drop_add(at->fabric, &drop);
     } else if (group) {
-        group_fails(at->fabric, group, &drop);
+        queue_failure(at->fabric, group, &drop);
     }
 }
 
@@ -208,7 +208,7 @@ static void switch_overran(struct fabric *fabric, uint32_t sw)
         struct overrun at = {.fabric = fabric, .cable = i};
 
         if (i == TOPO_NONE || fabric->links.cable[i].kind != TOPO_END_SWITCH ||
-            drops_are_many(&fabric->drops) || !drop_reserve(&fabric->drops, EMU_INTAKE_FORGED))
+            drops_are_full(&fabric->drops) || !drop_reserve(&fabric->drops, EMU_INTAKE_FORGED))
             continue;
         at.out = fabric->links.cable[i].at.sw != sw || fabric->links.cable[i].at.port != p;
         switch_overruns(fabric->sw[sw], p, overrun_note, &at);
@@ -265,7 +265,7 @@ static void switch_damaged(struct fabric *fabric, uint32_t sw)
             continue;
         at = group_at_unit(fabric, group, sw);
         why.what = at && engine_group_gave_up(at) ? FABRIC_UNIT_GAVE_UP : FABRIC_UNIT_DAMAGED;
-        group_fails(fabric, group, &why);
+        queue_failure(fabric, group, &why);
     }
 }
 
@@ -286,10 +286,10 @@ static void group_scan_left_nodes(struct fabric *fabric, struct fabric_group *gr
 
         if (node < fabric->config.graph->nodes && engine_group_gave_up(engines->at[i].group) &&
             fabric_group_find(group, node) < 0)
-            group_fails(fabric, group,
-                        &(struct fabric_drop){.what = FABRIC_LEFT_GAVE_UP,
-                                              .from = node,
-                                              .from_incarnation = engines->at[i].incarnation});
+            queue_failure(fabric, group,
+                          &(struct fabric_drop){.what = FABRIC_LEFT_GAVE_UP,
+                                                .from = node,
+                                                .from_incarnation = engines->at[i].incarnation});
     }
 }
 
@@ -306,8 +306,8 @@ static uint64_t nodes_given_up(const struct fabric *fabric)
 }
 
 /*
- * Look for such failures in all groups, if since the last scan an adapter gave up a packet or a
- * node left a group.
+ * Look for such failures in all groups, if an adapter has given up a packet or a node has left a
+ * group since the last scan.
  */
 static void scan_left_nodes(struct fabric *fabric)
 {
@@ -342,10 +342,10 @@ static bool tree_has(const struct topo_tree *tree, uint32_t sw)
  * Take the units of a switch out of service. From now on entries for them are dropped. Groups whose
  * tree includes the switch move to another tree if they are idle and there is such a tree;
  * otherwise they fail. With unit engines all of them fail. On several hosts all of them fail, too,
- * because no host can see whether a group is idle on all others. There, unit_settles() marks the
+ * because no host can see whether a group is idle on all others. There, unit_apply_loss() marks the
  * groups as failed when the coordinator takes the loss.
  */
-static void unit_out(struct fabric *fabric, uint32_t sw, uint64_t now_ps)
+static void unit_take_out(struct fabric *fabric, uint32_t sw, uint64_t now_ps)
 {
     struct fabric_drop why = {.what = FABRIC_UNIT_OUT, .sw = sw};
 
@@ -364,7 +364,8 @@ static void unit_out(struct fabric *fabric, uint32_t sw, uint64_t now_ps)
         if (fabric_has_states(&fabric->config) && fabric_group_avoid_unit(fabric, group, now_ps))
             why.moved++;
         else
-            group_fails(fabric, group, &(struct fabric_drop){.what = FABRIC_UNIT_STUCK, .sw = sw});
+            queue_failure(fabric, group,
+                          &(struct fabric_drop){.what = FABRIC_UNIT_STUCK, .sw = sw});
     }
     drop_add(fabric, &why);
 }
@@ -422,7 +423,7 @@ static void switch_poll(struct fabric *fabric, uint32_t sw, uint64_t now_ps, uin
     if (damaged != seen->damaged)
         switch_damaged(fabric, sw);
     if (check_unit && unit_is_stuck(fabric, sw, now_ps, bound_ps))
-        unit_out(fabric, sw, now_ps);
+        unit_take_out(fabric, sw, now_ps);
     fabric_resume(fabric);
     if (fabric->drops.unreported)
         return;
@@ -473,7 +474,7 @@ void fabric_unit_out(struct fabric *fabric, uint32_t sw, uint64_t now_ps)
 }
 
 /* On all hosts, take a switch's units out of service and fail their groups. False: done already. */
-static bool unit_settles(struct fabric *fabric, uint32_t sw)
+static bool unit_apply_loss(struct fabric *fabric, uint32_t sw)
 {
     if (fabric->combine[sw].out)
         return false;
@@ -483,7 +484,8 @@ static bool unit_settles(struct fabric *fabric, uint32_t sw)
         struct fabric_group *group = fabric->group[g];
 
         if (group && group->combines && tree_has(&group->tree, sw))
-            group_fails(fabric, group, &(struct fabric_drop){.what = FABRIC_UNIT_STUCK, .sw = sw});
+            queue_failure(fabric, group,
+                          &(struct fabric_drop){.what = FABRIC_UNIT_STUCK, .sw = sw});
     }
     return true;
 }
@@ -500,11 +502,11 @@ bool fabric_group_fails_all(struct fabric *fabric, uint32_t id)
 }
 
 /* Coordinator: apply the consequences of a loss on all hosts. False: they were applied before. */
-static bool drop_settles(struct fabric *fabric, const struct fabric_drop *drop)
+static bool drop_apply(struct fabric *fabric, const struct fabric_drop *drop)
 {
     switch (drop->what) {
     case FABRIC_UNIT_OUT:
-        return unit_settles(fabric, drop->sw);
+        return unit_apply_loss(fabric, drop->sw);
     case FABRIC_LOST_SEGMENT:
     case FABRIC_UNIT_BACK:
         return true;
@@ -537,7 +539,7 @@ bool fabric_drop_take(struct fabric *fabric, struct fabric_drop *ret)
         if (drops->urgent)
             urgent_first(drops);
         *ret = drops->at[drops->taken++];
-        if (!fabric->mirror || drop_settles(fabric, ret))
+        if (!fabric->mirror || drop_apply(fabric, ret))
             return true;
     }
     drops->taken = drops->count = 0;

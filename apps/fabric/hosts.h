@@ -215,11 +215,12 @@ struct fabric_mirror {
     void (*link)(void *ctx, uint32_t cable, bool up, uint32_t fault); /* fabric_link_set() */
     void (*reroute)(void *ctx, const uint32_t *out, uint32_t count);  /* fabric_reroute() */
     void (*cut_off)(void *ctx, bool partitioned);                     /* fabric_cut_off() */
-    void (*totals)(void *ctx, struct fabric_totals *sum); /* add fabric_totals_here() of others */
-    void (*comm)(void *ctx, struct fabric_comm *sum);     /* add fabric_comm_read() of others */
-    void (*no_link)(void *ctx, uint32_t node);            /* fabric_node_no_link() */
-    void (*failed)(void *ctx, uint32_t group);            /* fabric_group_fails() */
-    void (*unit_out)(void *ctx, uint32_t sw);             /* fabric_unit_out() */
+    void (*totals)(void *ctx,
+                   struct fabric_totals *sum);        /* add other hosts' fabric_totals_here() */
+    void (*comm)(void *ctx, struct fabric_comm *sum); /* add other hosts' fabric_comm_read() */
+    void (*no_link)(void *ctx, uint32_t node);        /* fabric_node_no_link() */
+    void (*failed)(void *ctx, uint32_t group);        /* fabric_group_fails() */
+    void (*unit_out)(void *ctx, uint32_t sw);         /* fabric_unit_out() */
 
     /*
      * Queries about cable ends. The mirror checks only the numbers of cables, switches and workers
@@ -250,7 +251,8 @@ struct fabric_mirror {
     bool (*pending)(void *ctx, uint32_t host, uint32_t node, struct emu_pending *ret);
     /*
      * The largest increase of fabric_starved_ns() on another host since the last call, as the
-     * replies to `pending` tell. A value from another host: it can be as large as the host likes.
+     * replies to `pending` tell. The value comes from another host, so it may be wrong and
+     * arbitrarily large.
      */
     uint64_t (*starved)(void *ctx);
     uint32_t (*arrived)(void *ctx, uint32_t group, uint32_t seq, struct fabric_arrived *ret,
@@ -278,18 +280,19 @@ void fabric_node_no_link_publish(const struct fabric *fabric, uint32_t node);
 
 /**
  * fabric_link_past - find out whether those ends of a cable that are on this host have old packets.
- * Call this between fabric_pause() and fabric_resume(). fabric_test_remote() - let all other hosts
- * test the cables of @tests whose links are to come up, and fill in the results. If there are no
- * other hosts, all tests succeed. Errors: -ENOMEM.
+ * Call this between fabric_pause() and fabric_resume().
+ * fabric_test_remote() - let all other hosts test the cables of @tests whose links are to come up,
+ * and fill in the results. If there are no other hosts, all tests succeed. Errors: -ENOMEM.
  */
 void fabric_link_past(const struct fabric *fabric, uint32_t cable, struct fabric_past *ret);
 int fabric_test_remote(struct fabric *fabric, struct fabric_test *tests, uint32_t count,
                        uint32_t packets);
 
 /**
- * fabric_has_remote - return whether this is the coordinator of other hosts. fabric_scan_remote() -
- * sample the cable ends on those hosts; before the first call @ret is all zeros. fabric_scan() -
- * sample the ends on this host; holds the workers itself.
+ * fabric_has_remote - return whether this is the coordinator of other hosts.
+ * fabric_scan_remote() - sample the cable ends on those hosts; before the first call @ret is all
+ * zeros.
+ * fabric_scan() - sample the ends on this host; holds the workers itself.
  */
 bool fabric_has_remote(const struct fabric *fabric);
 void fabric_scan_remote(const struct fabric *fabric, struct fabric_scan_result *ret);
@@ -298,14 +301,15 @@ void fabric_scan(struct fabric *fabric, struct fabric_scan_result *ret);
 /**
  * fabric_drop_receive - queue a loss that @host has found, for fabric_drop_take(). Ignore it if the
  * queue is full, if no device of @host can have found it, or if it is a loss of a group that never
- * had a member or a switch of its tree on @host. fabric_drops_refused() - return how many losses
- * were ignored for one of the last two reasons.
+ * had a member or a switch of its tree on @host.
+ * fabric_drops_refused() - return how many losses were ignored for one of the last two reasons.
  *
- * The consequences of a loss are applied on all hosts: fabric_group_fails() - mark a group as
- * failed; fabric_unit_out() - take the units of a switch out of service. fabric_group_fails_all() -
- * coordinator: call fabric_group_fails() on this host and all others; returns false if the group
- * had failed before, or does not exist. fabric_unit_is_out() - return whether the units of a switch
- * are out of service.
+ * The consequences of a loss are applied on all hosts:
+ * fabric_group_fails() - mark a group as failed;
+ * fabric_unit_out() - take the units of a switch out of service.
+ * fabric_group_fails_all() - coordinator: call fabric_group_fails() on this host and all others;
+ * returns false if the group had failed before, or does not exist.
+ * fabric_unit_is_out() - return whether the units of a switch are out of service.
  */
 bool fabric_unit_is_out(const struct fabric *fabric, uint32_t sw);
 void fabric_drop_receive(struct fabric *fabric, uint32_t host, const struct fabric_drop *drop);
@@ -326,8 +330,9 @@ uint32_t fabric_crossings_by(const struct fabric *fabric, uint32_t a, uint32_t b
 /**
  * fabric_sever - in a network that cannot reroute, set which cables are *severed*: those that led
  * to a lost host. @lost: by cable; replaces the earlier set. fabric_reaches() is then false for two
- * nodes whose segments may use a severed cable. fabric_group_is_severed() - return whether the
- * group's tree uses a severed cable. Errors: -ENOMEM. Thread: manager.
+ * nodes whose segments may use a severed cable. Errors: -ENOMEM.
+ * fabric_group_is_severed() - return whether the group's tree uses a severed cable.
+ * Thread: manager.
  */
 int fabric_sever(struct fabric *fabric, const bool *lost);
 bool fabric_group_is_severed(const struct fabric *fabric, uint32_t group);
@@ -348,9 +353,10 @@ struct fabric_group_copy {
 };
 
 /**
- * fabric_group_each - call @each for every group. fabric_group_restore() - add a group from the
- * copy of another replica. Members that have not left must be on other hosts. Errors: -EINVAL, the
- * copy is not valid in this network, or the address is taken; -ENOMEM. Thread: manager.
+ * fabric_group_each - call @each for every group.
+ * fabric_group_restore() - add a group from the copy of another replica. Members that have not left
+ * must be on other hosts. Errors: -EINVAL, the copy is not valid in this network, or the address is
+ * taken; -ENOMEM. Thread: manager.
  */
 void fabric_group_each(const struct fabric *fabric,
                        void (*each)(void *ctx, const struct fabric_group_copy *group), void *ctx);
@@ -358,8 +364,9 @@ int fabric_group_restore(struct fabric *fabric, const struct fabric_group_copy *
 
 /**
  * fabric_node_word - return the incarnation word of a node, which also says whether a link of the
- * node is in use. fabric_node_restore() - set this word on a host that rejoins. It has no attached
- * processes at that time. Errors: -EINVAL, no such node, or a node of this host with a process.
+ * node is in use.
+ * fabric_node_restore() - set this word on a host that rejoins. It has no attached processes at
+ * that time. Errors: -EINVAL, no such node, or a node of this host with a process.
  */
 uint64_t fabric_node_word(const struct fabric *fabric, uint32_t node);
 int fabric_node_restore(struct fabric *fabric, uint32_t node, uint64_t word);

@@ -75,18 +75,17 @@ void manager_notify(struct manager *m, struct manager_event event);
  */
 uint64_t manager_device_ps(const struct manager *m);
 
-/* Let new tables be due in config.reaction_ps, unless they are already due at some time. */
+/* Schedule new tables in config.reaction_ps, unless they are already scheduled. */
 void manager_tables_plan(struct manager *m);
 
 /*
- * Let rerouting in flight be due in @gap_ps if a link is out, and if fabric_needs_replans() is
- * true.
+ * Schedule rerouting in flight in @gap_ps if a link is out, and if fabric_needs_replans() is true.
  */
 void manager_in_flight_plan(struct manager *m, uint64_t gap_ps);
 
 /* --- links.c --- */
 
-/* Set the link's state, and let its next step be due in @in_ps. */
+/* Set the link's state, and schedule its next step in @in_ps. */
 void manager_link_plan(struct manager *m, struct link *link, enum manager_link state,
                        uint64_t in_ps);
 

@@ -17,8 +17,8 @@
 
 #define TELEMETRY_AGGREGATE_FROM 16384u /* only networks with more cables are aggregated */
 /*
- * Limit of the number of switch groups, also of node groups and of trunks: without open blocks, and
- * with open blocks.
+ * Limits of the number of switch groups, of node groups, and of trunks. The first one is for
+ * aggregations without open blocks, the second one for aggregations with open blocks.
  */
 #define TELEMETRY_AGGREGATE_MOST 4096u
 #define TELEMETRY_OPEN_MOST      16384u
@@ -106,8 +106,9 @@ struct telemetry_key telemetry_key_of_cable(const struct telemetry_aggregate *ag
                                             const struct fabric_cable *cable, bool *reversed);
 
 /**
- * telemetry_aggregate_alloc_groups - allocate the groups. telemetry_aggregate_alloc_trunks -
- * allocate the trunks and all counters. Both return false if there is no memory.
+ * telemetry_aggregate_alloc_groups - allocate the groups.
+ * telemetry_aggregate_alloc_trunks - allocate the trunks and all counters. Both return false if
+ * there is no memory.
  * telemetry_aggregate_ports - set the port of each trunk.
  */
 bool telemetry_aggregate_alloc_groups(struct telemetry_aggregate *aggregate);
@@ -115,9 +116,9 @@ bool telemetry_aggregate_alloc_trunks(struct telemetry_aggregate *aggregate);
 void telemetry_aggregate_ports(struct telemetry_aggregate *aggregate);
 
 /**
- * telemetry_trunk_clear - set the counters of trunk @k to 0. telemetry_trunk_add - add the counters
- * of cable @i to them. Of the states of its cables, a trunk has the one that is last in enum
- * telemetry_link.
+ * telemetry_trunk_clear - set the counters of trunk @k to 0.
+ * telemetry_trunk_add - add the counters of cable @i to them. The state of a trunk is that state of
+ * its cables which comes last in enum telemetry_link.
  */
 void telemetry_trunk_clear(struct telemetry_aggregate *aggregate, uint32_t k);
 void telemetry_trunk_add(struct telemetry_aggregate *aggregate, uint32_t k,

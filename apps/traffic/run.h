@@ -148,7 +148,7 @@ struct traffic_goal {
     uint64_t operations;
     uint64_t messages;
     uint64_t bytes;       /* payload of all messages */
-    uint64_t collectives; /* in the network: calls, counted at each rank */
+    uint64_t collectives; /* calls of collectives in the network, counted at each rank */
     struct traffic_range finish_ps;
     struct traffic_range blocked_ps;
 };

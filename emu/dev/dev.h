@@ -187,8 +187,9 @@ static inline uint64_t emu_dev_signalled(const struct emu_dev *dev, enum emu_eve
 }
 
 /**
- * emu_fetch_line - prefetch the line at @at. emu_fetch_lines - prefetch all lines from @at to @end.
- * Without the empty asm statement the compiler would remove calls of functions that only prefetch.
+ * emu_fetch_line - prefetch the line at @at.
+ * emu_fetch_lines - prefetch all lines from @at to @end. Without the empty asm statement the
+ * compiler would remove calls of functions that only prefetch.
  */
 static inline void emu_fetch_line(const void *at)
 {

@@ -29,10 +29,10 @@
  * once, and its local time becomes the time that the fabric has reached. A process that waits for
  * the daemon to reply to a request is not outside: the reply takes no simulated time.
  *
- * The fabric believes these words only as far as they concern their own process. A process that
- * names a wrong time is itself late, or its posts count as posted at the time that the fabric has
- * reached. Times after EMU_LAST_PS are ignored. Simulated time passes quickly while all processes
- * wait, so it can end at EMU_LAST_PS. The daemon reports this end (event time_over).
+ * The values that a process writes here can harm only this process. If it names a wrong time, it is
+ * late itself, or its posts count as posted at the time that the fabric has reached. Times after
+ * EMU_LAST_PS are ignored. Simulated time passes quickly while all processes wait, so it can end at
+ * EMU_LAST_PS. The daemon reports this end (event time_over).
  */
 #ifndef EMU_SIMTIME_H
 #define EMU_SIMTIME_H
@@ -77,7 +77,7 @@ struct emu_simtime {
 
     /* Written by the process. */
     alignas(EMU_LINE) _Atomic uint64_t now_ps; /* its local time */
-    _Atomic uint64_t until_ps;                 /* when its last wait ends at the latest */
+    _Atomic uint64_t until_ps;                 /* latest time at which its last wait ends */
     /* During a wait: quiet segments have this source and destination (emu_hdr_words.ends) and this
        first word of payload. At most quiet_most segments are quiet. */
     _Atomic uint64_t quiet_ends, quiet_word;
@@ -92,8 +92,8 @@ struct emu_simtime {
     _Atomic uint64_t calls[EMU_CALL_CLASSES]; /* calls that post an operation */
     /* time in polls, by the class of the last post before them */
     _Atomic uint64_t waited_ps[EMU_CALL_CLASSES];
-    /* when it began to detach, without sleeps and polls after its last operation; 0: it has not.
-       The fabric believes no later time than it has reached. */
+    /* when it began to detach, minus its sleeps and polls after its last operation; 0: it has not
+       begun. If this time is later than the fabric's, the fabric uses its own. */
     _Atomic uint64_t finished_ps;
     _Atomic uint64_t computed_ps; /* time that it has computed */
     _Atomic uint64_t digest;      /* of all these calls and their local times */

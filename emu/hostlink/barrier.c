@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * barrier.c - supersteps of several hosts (barrier.h), over sessions.
+ * barrier.c - supersteps of several hosts (barrier.h), over sessions. The *keeper* is a thread that
+ * runs the sessions while no other thread does.
  *
  * Each thread appends the records that it receives to `in` of the peer that sent them. Only
  * emu_barrier_sync() reads `in`, up to the end of the current superstep. Later records belong to
@@ -32,7 +33,7 @@
 #define BARRIER_REFUSED_NS UINT64_C(3000000000)
 /* time for other hosts to report why a host failed */
 #define BARRIER_FAILED_NS UINT64_C(1000000000)
-/* a host is busy if its threads work for more than the time divided by this number */
+/* a host is busy if its threads work for more than 1/BARRIER_BUSY_FRACTION of the time */
 #define BARRIER_BUSY_FRACTION 1000u
 /* emu_barrier_destroy(): longest time until the other hosts have the last records */
 #define BARRIER_LINGER_NS    UINT64_C(1000000000)
@@ -48,7 +49,7 @@ struct barrier_peer {
     struct emu_session *session;
     uint64_t fabric;
     uint32_t host, port;
-    uint16_t from; /* the other host's number in frames */
+    uint16_t from; /* number of the other host, as in the frames that it sends */
     /* the first session with its host; it carries the bytes for all hosts */
     bool first;
     bool lost;
@@ -431,7 +432,7 @@ static uint32_t peer_next(const struct barrier_peer *peer, struct emu_hostlink_r
  * Return whether there is a record to process now. Records after the end of the superstep belong to
  * the next superstep. Only FAIL is processed at once, so that no host waits any longer.
  */
-static bool peer_has(const struct barrier_peer *peer)
+static bool peer_has_record(const struct barrier_peer *peer)
 {
     struct emu_hostlink_record record;
 
@@ -446,7 +447,7 @@ static int peer_take(struct barrier_peer *peer)
     struct emu_hostlink_record record;
     int err = peer->refused ? peer_refused(peer, peer->refused) : 0;
 
-    while (!err && peer_has(peer)) {
+    while (!err && peer_has_record(peer)) {
         uint32_t whole = peer_next(peer, &record);
         const char *wrong = whole ? NULL : EMU_BARRIER_VIOLATED "a malformed record";
 
@@ -481,7 +482,7 @@ static bool first_has_ended(const struct barrier_peer *peer)
 static int peer_await(struct barrier_peer *peer, uint64_t passed_ns)
 {
     uint64_t most_ns = peer->silent_ns / 8;
-    bool works = peer_has(peer) || !(peer->first || first_has_ended(peer));
+    bool works = peer_has_record(peer) || !(peer->first || first_has_ended(peer));
     int err = peer_take(peer);
 
     peer->idle_ns = works ? 0 : peer->idle_ns + (passed_ns < most_ns ? passed_ns : most_ns);

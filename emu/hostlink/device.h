@@ -192,7 +192,7 @@ void hostlink_cable_cut(struct hostlink_cable *cable);
  */
 uint32_t hostlink_entries_rx(struct hostlink_peer *peer, const uint8_t *records, uint32_t bytes);
 
-/* Delivers entries that waited for buffers to our switches. Returns how many. */
+/* Delivers to our switches the entries that waited for buffers. Returns their number. */
 uint32_t hostlink_room_deliver(struct hostlink_peer *peer);
 
 /* --- peer.c ------------------------------------------------------------------------- */

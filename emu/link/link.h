@@ -44,8 +44,8 @@ struct emu_plug {
 
 /*
  * The sender. Owned by the sending device, except plug.hostif. A switch's structure for an output
- * port contains it and has two cache lines. Sending on a fused cable (emu_link_join_fused())
- * touches only the first.
+ * port contains this structure and has two cache lines. Sending on a fused cable
+ * (emu_link_join_fused()) touches only the first cache line.
  */
 struct emu_tx {
     union {
@@ -122,7 +122,7 @@ static_assert(offsetof(struct emu_tx, shape) == offsetof(struct emu_tx, kind) &&
                   offsetof(struct emu_tx, unnotified) == 2,
               "shape is kind and the flags, no more");
 
-/* Bits of `shape`. The first two are flags of a sender; a receiver has its flags elsewhere. */
+/* Bits of `shape`. The first two are flags of a sender; those of a receiver are other bits. */
 #define EMU_SHAPE_CROSS_WORKER 0x400u
 #define EMU_SHAPE_FUSED        0x800u
 #define EMU_TX_FUSED           (EMU_LINK_LOCAL | EMU_SHAPE_FUSED)
@@ -351,7 +351,10 @@ static inline void emu_tx_send(struct emu_tx *tx, const struct emu_entry *entry)
     }
 }
 
-/** emu_tx_send_plain - raw: emu_tx_send() for a local link without flags. Returns credits left. */
+/**
+ * emu_tx_send_plain - raw: emu_tx_send() for a local link without flags. Returns the number of
+ * credits that are left.
+ */
 static inline uint32_t emu_tx_send_plain(struct emu_tx *tx, const struct emu_entry *entry)
 {
     emu_ring_put_at(&tx->data, entry, 0);
@@ -393,7 +396,10 @@ static inline bool emu_tx_copies_out(const struct emu_tx *tx)
     return tx->kind == EMU_LINK_HOSTIF;
 }
 
-/* Count and record a segment to a process. Return its interface; NULL: no process is attached. */
+/*
+ * Count and record a segment that is sent to a process. Return the interface of the process; NULL:
+ * no process is attached.
+ */
 static inline struct emu_hostif *emu_tx_out(struct emu_tx *tx, const struct emu_hdr *hdr,
                                             const struct emu_seg *payload)
 {
@@ -533,7 +539,7 @@ static inline void emu_tx_depart_by(struct emu_tx *tx, struct emu_dev *dev,
     emu_ring_put_at(&tx->data, entry, time_ps);
 }
 
-/* Do emu_tx_depart() on a local link without flags, except for counting the segment. */
+/* Do emu_tx_depart() on a local link without flags, but do not count the segment. */
 static inline void emu_tx_depart_plain(struct emu_tx *tx, const struct emu_entry *entry,
                                        uint64_t depart_ps)
 {
@@ -634,7 +640,10 @@ static inline const struct emu_entry *emu_rx_front(struct emu_rx *rx, uint64_t u
     return rx->plug.plugged ? emu_hostif_front(rx->plug.plugged, until_ps) : NULL;
 }
 
-/** emu_rx_arrived - emu_rx_front() at less cost, after emu_rx_front_ps() returned a past time. */
+/**
+ * emu_rx_arrived - do emu_rx_front() at less cost. Call this only after emu_rx_front_ps() has
+ * returned a time that is not later than @until_ps.
+ */
 static inline const struct emu_entry *emu_rx_arrived(struct emu_rx *rx, uint64_t until_ps)
 {
     return rx->kind == EMU_LINK_LOCAL ? emu_ring_slot(&rx->data) : emu_rx_front(rx, until_ps);

@@ -78,7 +78,7 @@ struct emu_tap_record {
 struct emu_tap_filter {
     struct emu_fault_aim aim; /* which segments, alone or carried by a head or continuation */
     uint32_t what;            /* types of records: bits 1 << enum emu_tap_what */
-    uint32_t snap_bytes;      /* payload bytes kept, at most */
+    uint32_t snap_bytes;      /* maximum number of payload bytes to keep */
 };
 
 #define EMU_TAP_NOWHERE UINT32_MAX
@@ -99,7 +99,7 @@ struct emu_taps {
     uint64_t credit_ps; /* travel time of a credit */
     struct emu_tap_iface *iface;
     struct emu_tap_ring *ring;
-    uint64_t slots; /* of the ring; a power of two */
+    uint64_t slots; /* number of slots of the ring, a power of two */
     uint64_t put;   /* records written */
     uint64_t taken; /* copy of ring->taken: may lag */
     uint32_t ends;

@@ -39,10 +39,10 @@
 #include "emu/packet/seg.h"
 
 #define EMU_VCS          32u   /* virtual channels of a link */
-#define EMU_PRIORITIES   4u    /* of packets; a higher one goes first: emu_packet_priority() */
-#define EMU_PACKET_BYTES 4096u /* payload, at most */
-#define EMU_HEAD_BYTES   8u    /* at the front of the head */
-#define EMU_CONT_BYTES   4u    /* at the front of a continuation */
+#define EMU_PRIORITIES   4u    /* priorities of packets; the highest goes first */
+#define EMU_PACKET_BYTES 4096u /* maximum payload of a packet */
+#define EMU_HEAD_BYTES   8u    /* header of the head */
+#define EMU_CONT_BYTES   4u    /* header of a continuation */
 #define EMU_TAIL_BYTES   8u    /* CRC-32 and id, after the payload */
 #define EMU_REPLY_BYTES  8u    /* an ACK or a NACK on the wire */
 #define EMU_INDEXES      32u   /* a continuation's segment index is below this */

@@ -18,7 +18,7 @@
 #include "emu/util/slurp.h"
 
 #define SECOND_PS 1000000000000u
-/* of a profile; json-c needs up to 250 times as much memory (json.h) */
+/* maximum size of a profile's file; json-c needs up to 250 times as much memory (json.h) */
 #define FILE_BYTES_MAX (256u << 10)
 
 enum field_kind { FIELD_U64, FIELD_U32, FIELD_NAMED };
@@ -169,7 +169,10 @@ static const struct field fields[] = {
 /* The paper's combine unit: 250 MHz, four cycles per header and one per word. */
 #define COMBINING_250_MHZ .combine_header_ps = 16000, .combine_word_ps = 4000
 
-/* QsNet III's values, which others have, too, for users who set transport=acknowledged. */
+/*
+ * The values of QsNet III. Profiles without acknowledgments have them, too, for users who set
+ * transport=acknowledged.
+ */
 #define ACKNOWLEDGMENTS                                                                         \
     .raw_packet_bytes = 3840, .pool_slots = 16, .raw_pool_slots = 90,                           \
     .reply_timeout_ps = 1000000000, .retry_ps = 1000000, .retry_limit = 100,                    \
@@ -601,7 +604,7 @@ int emu_profile_load(struct emu_profile *ret, const char *what, char *error, siz
     return err;
 }
 
-/* By `buffers`: which field is the number of credits of a cable into a switch. */
+/* For a value of `buffers`: the field with the number of credits of a cable into a switch. */
 struct buffers {
     size_t slots; /* offset of the field in struct emu_profile */
     bool has_raw; /* clock raw has raw_xpoint_slots credits; false: at least raw_xpoint_slots */

@@ -13,15 +13,15 @@
 #include "emu/packet/seg.h"
 #include "emu/util/clock.h"
 
-#define EMU_XPOINT_MAX     64  /* most buffers of a crosspoint */
+#define EMU_XPOINT_MAX     64  /* maximum number of buffers of a crosspoint */
 #define EMU_RAW_SLOTS      16  /* raw_xpoint_slots of profiles that leave it 0 */
-#define EMU_INPUT_MAX      255 /* most buffers of an input; at a hostif link EMU_XPOINT_MAX */
-#define EMU_UNITS_MAX      16  /* most combine units of a switch */
+#define EMU_INPUT_MAX      255 /* maximum buffers of an input; EMU_XPOINT_MAX at a hostif link */
+#define EMU_UNITS_MAX      16  /* maximum number of combine units of a switch */
 #define EMU_TREE_WIDTH_MAX 16
-#define EMU_TREES_MAX      8             /* most trees of switches for the broadcasts of a group */
+#define EMU_TREES_MAX      8             /* maximum of broadcast_trees */
 #define EMU_HOST_DELAY_PS  100000000000u /* 100 ms: a thread of the host may be delayed this long */
 
-/* Values that only --bound can set: no time-out of replies (28 h), and endless retries. */
+/* Only --bound can set these values. They disable time-outs of replies and the limit of retries. */
 #define EMU_REPLY_NEVER_PS  UINT64_C(100000000000000000)
 #define EMU_RETRIES_ENDLESS UINT32_MAX
 
@@ -154,9 +154,9 @@ struct emu_profile {
     enum emu_combining combining;
     enum emu_barrier_by barrier; /* only with EMU_COMBINING_ADAPTER */
     uint64_t barrier_root_ps;    /* from the reply to a barrier's conditional until its broadcast */
-    uint32_t tree_width;         /* most children of an adapter in a tree of adapters */
+    uint32_t tree_width;         /* maximum number of children of an adapter in a tree */
     uint32_t vector_tree_width;  /* tree_width of groups with long vectors: 1, which is a chain */
-    uint32_t broadcast_trees;    /* most trees of switches of a group: 1 */
+    uint32_t broadcast_trees;    /* maximum number of trees of switches of a group: 1 */
 };
 
 /* --- properties of the transport: other code calls these and does not read `transport` - */
@@ -248,9 +248,9 @@ int emu_profile_load(struct emu_profile *ret, const char *what, char *error, siz
 
 /**
  * emu_profile_node_ps - return the delay that is used instead of switch_ps on a cable from a switch
- * to a node inside the fabric. It is the time until the shortest segment is in the node's memory,
- * because the node may forward the segment from then on, but at most switch_ps. With link engines
- * no cable leads from a switch to a node. Pure.
+ * to a node inside the fabric. It is the smaller of switch_ps and the time until the shortest
+ * segment is in the node's memory, because the node may forward the segment from then on. With link
+ * engines no cable leads from a switch to a node. Pure.
  */
 static inline uint64_t emu_profile_node_ps(const struct emu_profile *profile)
 {

@@ -26,8 +26,8 @@
  */
 #define GROUP           2u
 #define GROUPS          8u        /* slots for groups; EMU_FETCHES + 2 are in use */
-#define AHEAD_FROM      1024u     /* prefetch if there are more devices than stay in the cache */
-#define WORKER_NEAR_PS  50000000u /* for an event sooner than 50 us a worker yields, not sleeps */
+#define AHEAD_FROM      1024u     /* prefetch if there are more devices than fit into the cache */
+#define WORKER_NEAR_PS  50000000u /* 50 us: a worker does not sleep before a nearer event */
 #define WORKER_ONCE_PS  1000u     /* a device that is due sooner than this polls continuously */
 #define WORKER_FEW_SEGS 8u        /* no second round follows if the first one moved more */
 
@@ -253,7 +253,7 @@ static uint32_t worker_step_timed(struct emu_worker *worker)
 }
 
 /* Return whether a device is signalled that has not been stepped in this pass. */
-static bool worker_goes_round(const struct emu_worker *worker)
+static bool worker_needs_second_round(const struct emu_worker *worker)
 {
     for (uint32_t w = 0; w < worker->words; w++)
         if (worker->taken.near[w] & ~worker->stepped[w])
@@ -288,7 +288,7 @@ static uint32_t worker_step_raw_all(struct emu_worker *worker)
         worker_begin_word(worker, w);
         moved += worker_step_word(worker, w, worker_take(worker, w) | worker->always[w], true);
     }
-    if (moved <= WORKER_FEW_SEGS && worker_goes_round(worker))
+    if (moved <= WORKER_FEW_SEGS && worker_needs_second_round(worker))
         for (uint32_t w = 0; w < worker->words; w++)
             moved += worker_step_word(worker, w, worker_take_late(worker, w, worker->taken.near[w]),
                                       true);
@@ -424,8 +424,11 @@ bool emu_worker_quiet(const struct emu_worker *worker)
     return true;
 }
 
-/* Let processes wake this worker by their bells, or not. Returns whether one has posted already. */
-static bool worker_bells(struct emu_worker *worker, bool wanted)
+/*
+ * If @wanted, request that processes wake this worker when they post; otherwise cancel the request.
+ * Returns whether a process has posted already.
+ */
+static bool worker_request_wakeups(struct emu_worker *worker, bool wanted)
 {
     const struct emu_hostif_list *list =
         atomic_load_explicit(&worker->hostifs, memory_order_acquire); /* E1 */
@@ -445,7 +448,7 @@ static void worker_sleep(struct emu_worker *worker, uint64_t max_sleep_ps)
     if (max_sleep_ps != EMU_NEVER)
         timeout_ns = (max_sleep_ps - WORKER_NEAR_PS / 2) / 1000u;
     atomic_exchange_explicit(&worker->asleep, 1, memory_order_seq_cst); /* W5 */
-    busy = worker_bells(worker, true);
+    busy = worker_request_wakeups(worker, true);
     if (!busy && emu_worker_quiet(worker) &&
         !atomic_load_explicit(&worker->stop, memory_order_seq_cst)) {
         emu_rcu_offline();
@@ -454,7 +457,7 @@ static void worker_sleep(struct emu_worker *worker, uint64_t max_sleep_ps)
         worker->woke = true;
     }
     atomic_exchange_explicit(&worker->asleep, 0, memory_order_seq_cst);
-    worker_bells(worker, false);
+    worker_request_wakeups(worker, false);
 }
 
 /*

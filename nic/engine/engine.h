@@ -140,8 +140,9 @@ uint32_t engine_combine_waiting(struct engine *engine,
 /**
  * engine_combine_out - if @out, drop all results of an engine that is a combine unit; otherwise
  * stop dropping them. Each group that loses a result fails here, and the engine drops its later
- * contributions. Thread: as engine_stick(). engine_combine_is_stuck - return whether a result waits
- * although there are free packets to send it.
+ * contributions. Thread: as engine_stick().
+ * engine_combine_is_stuck - return whether a result waits although there are free packets to send
+ * it.
  */
 void engine_combine_out(struct engine *engine, bool out, uint64_t at_ps);
 bool engine_combine_is_stuck(const struct engine *engine);

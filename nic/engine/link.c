@@ -434,8 +434,8 @@ uint32_t engine_link_run(struct engine *e, struct engine_link *l)
 /* --- link state and faults ---------------------------------------------------------- */
 
 /*
- * End the tries of packets that await a reply on @l, and send them on another link. Returns how
- * many.
+ * End the tries of packets that await a reply on @l, and send them on another link. Returns the
+ * number of these packets.
  */
 static uint32_t link_fail(struct engine *e, struct engine_link *l, uint64_t at_ps)
 {

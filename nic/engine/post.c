@@ -320,7 +320,7 @@ static inline void run_clear_born(struct engine *e, const uint32_t *bufs, uint32
 
 /*
  * Take up to @most full segments of a long message or vector into the packet that is being formed,
- * if it goes to @to. They must have the kind and destination of @hdr. Returns how many.
+ * if it goes to @to. They must have the kind and destination of @hdr. Returns the number.
  */
 static uint32_t take_run(struct engine *e, struct emu_hostif *hostif, const struct emu_hdr *hdr,
                          struct engine_to to, uint32_t most)
@@ -339,7 +339,7 @@ static uint32_t take_run(struct engine *e, struct emu_hostif *hostif, const stru
     return run;
 }
 
-/* Take up to @most full segments of a message or vector into a new packet. Returns how many. */
+/* Take up to @most full segments of a message or vector into a new packet. Returns the number. */
 static uint32_t take_new(struct engine *e, struct emu_hostif *hostif, const struct emu_hdr *hdr,
                          struct engine_to to, uint32_t most)
 {
@@ -372,7 +372,7 @@ static uint32_t take_full(struct engine *e, struct emu_hostif *hostif, const str
  * Note the sequence numbers of the last @count segments of the packet that is being formed. They
  * are contributions that pass without a state.
  */
-static void take_noted(struct engine *e, struct engine_group *group, uint32_t count)
+static void note_passing(struct engine *e, struct engine_group *group, uint32_t count)
 {
     const struct engine_packet *p = &e->send.packet[e->send.forming];
     const uint32_t *buf = &p->buf[p->count - count];
@@ -386,14 +386,14 @@ static void take_noted(struct engine *e, struct engine_group *group, uint32_t co
     }
 }
 
-/* Take contributions that pass without a state. Returns how many. */
+/* Take contributions that pass without a state. Returns the number taken. */
 static uint32_t take_passing(struct engine *e, struct emu_hostif *hostif, const struct emu_hdr *hdr,
                              struct engine_group *group, struct engine_to to, uint32_t most)
 {
     uint32_t run = take_full(e, hostif, hdr, to, most);
 
     if (run)
-        take_noted(e, group, run);
+        note_passing(e, group, run);
     return run;
 }
 
@@ -425,8 +425,8 @@ static uint32_t take_contributions(struct engine *e, struct emu_hostif *hostif,
 }
 
 /*
- * Take several full segments like the front one, whose header is @hdr. Returns how many; 0: they
- * must be taken one by one.
+ * Take several full segments like the front one, whose header is @hdr. Returns the number taken; 0:
+ * they must be taken one by one.
  */
 static uint32_t take_several(struct engine *e, struct emu_hostif *hostif, const struct emu_hdr *hdr,
                              uint32_t most)
@@ -451,7 +451,7 @@ static uint32_t take_several(struct engine *e, struct emu_hostif *hostif, const 
  * Return whether a segment with this header must wait for a packet. Only unicasts, and full
  * contributions that pass without a state, are checked here; engine_take() checks all others.
  */
-static inline bool take_is_early(struct engine *e, const struct emu_hdr *hdr)
+static inline bool segment_must_wait(struct engine *e, const struct emu_hdr *hdr)
 {
     uint8_t kind = engine_kind(hdr);
     const struct engine_group *group;
@@ -470,7 +470,7 @@ static inline bool take_is_early(struct engine *e, const struct emu_hdr *hdr)
 static bool take_one(struct engine *e, struct emu_hostif *hostif, const struct emu_seg *seg,
                      struct emu_entry *entry)
 {
-    if (take_is_early(e, &entry->hdr)) {
+    if (segment_must_wait(e, &entry->hdr)) {
         e->host.in_full = true; /* as in engine_take(), but before the segment is copied */
         return false;
     }
@@ -484,7 +484,7 @@ static bool take_one(struct engine *e, struct emu_hostif *hostif, const struct e
     return false;
 }
 
-/* Take the next segment, or several. Returns how many; 0: there is none, or no space now. */
+/* Take the next segments. Returns the number taken; 0: there is none, or no space now. */
 static inline uint32_t take_next(struct engine *e, struct emu_hostif *hostif, uint32_t most)
 {
     struct emu_entry entry;

@@ -81,7 +81,7 @@ struct engine_packet {
     enum engine_class class;
     uint8_t only; /* 1 + the link that it must use; 0: any */
     uint8_t tree; /* if it goes to a group: which of the group's trees it uses */
-    /* in state ENGINE_BACK: the notice for the host; before that: its notice after an ACK */
+    /* in state ENGINE_BACK: the notice for the host; earlier: the notice to give after an ACK */
     enum engine_notice back;
     uint8_t answer; /* answer to a conditional: enum emu_test_answer */
     uint8_t tclass; /* enum emu_tclass of the host's process when the packet was begun */
@@ -102,7 +102,7 @@ struct engine_sending {
     uint32_t first_seq; /* number of the first packet of each flow (config.first_seq) */
     /* first_seq + conditionals begun; it gives the next conditional its number */
     uint32_t tests;
-    uint32_t waiting_any; /* bit per priority: packets wait */
+    uint32_t waiting_any; /* bit per priority: packets of this priority wait */
     struct engine_list waiting[EMU_PRIORITIES];
     struct engine_list awaiting; /* ordered by due_ps, like backing_off */
     struct engine_list backing_off;
@@ -130,7 +130,10 @@ static inline uint32_t engine_packets(uint32_t links, uint32_t channels)
 
 void engine_sending_init(struct engine_sending *send);
 
-/** engine_ready - let packet @i wait for a channel; @first: before all of its priority. */
+/**
+ * engine_ready - let packet @i wait for a channel. @first: it goes before all other packets of its
+ * priority.
+ */
 void engine_ready(struct engine *e, uint16_t i, bool first, uint64_t at_ps);
 
 /**
@@ -146,7 +149,7 @@ void engine_await(struct engine *e, uint16_t i);
  */
 void engine_replied(struct engine *e, uint16_t i, bool taken, uint64_t at_ps);
 
-/** engine_free - free packet @i, which is in no list, and let others use it. */
+/** engine_free - free packet @i, which is in no list, for use by later segments. */
 void engine_free(struct engine *e, uint16_t i, uint64_t at_ps);
 
 /**

@@ -8,10 +8,12 @@
  * - reduce-scatter: a reduction to each member, in the switches.
  * - scatter, gather, alltoall: each member sends one message to each other member for which it has
  * data. (Broadcasts in the switches would carry all data to all members.) Each member has a queue
- * for these messages in each group. Their tag is the number of the collective. In all collectives,
- * @count is the number of elements that one member sends to another. A group of n members therefore
- * needs buffers of n times @count elements for the result of allgather, gather and alltoall, and
- * for the operand of reduce-scatter, scatter and alltoall. Source: the figures of fi_collective(3).
+ * for these messages in each group. Their tag is the number of the collective.
+ *
+ * In all collectives, @count is the number of elements that one member sends to another. A group of
+ * n members therefore needs buffers of n times @count elements for the result of allgather, gather
+ * and alltoall, and for the operand of reduce-scatter, scatter and alltoall. Source: the figures of
+ * fi_collective(3).
  *
  * Each call is an operation in parts (op.c), which completes when all its parts have completed. All
  * parts are taken from the pool before the first one is posted. Otherwise a call that returns
@@ -61,7 +63,7 @@ static uint32_t node_of(const struct coll_job *job, uint32_t rank)
 }
 
 /* Return the rank of a member: @part counts all members except this one, in the order of ranks. */
-static uint32_t other(const struct coll_job *job, uint32_t part)
+static uint32_t other_rank(const struct coll_job *job, uint32_t part)
 {
     return part < job->mc->rank ? part : part + 1;
 }
@@ -169,7 +171,7 @@ static int receive_from(const struct coll_job *job, uint32_t rank, char *to, str
 
 static int post_scatter(const struct coll_job *job, uint32_t part, struct ofi_op *op)
 {
-    uint32_t rank = other(job, part);
+    uint32_t rank = other_rank(job, part);
 
     return is_root(job) ? send_to(job, rank, job->in + rank * job->bytes, op)
                         : receive_from(job, job->root, job->out, op);
@@ -177,7 +179,7 @@ static int post_scatter(const struct coll_job *job, uint32_t part, struct ofi_op
 
 static int post_gather(const struct coll_job *job, uint32_t part, struct ofi_op *op)
 {
-    uint32_t rank = other(job, part);
+    uint32_t rank = other_rank(job, part);
 
     return is_root(job) ? receive_from(job, rank, job->out + rank * job->bytes, op)
                         : send_to(job, job->root, job->in, op);
@@ -186,7 +188,7 @@ static int post_gather(const struct coll_job *job, uint32_t part, struct ofi_op 
 /* The first half of the parts are receives, so that long messages find them posted. */
 static int post_alltoall(const struct coll_job *job, uint32_t part, struct ofi_op *op)
 {
-    uint32_t others = job->mc->members - 1, rank = other(job, part % others);
+    uint32_t others = job->mc->members - 1, rank = other_rank(job, part % others);
 
     return part < others ? receive_from(job, rank, job->out + rank * job->bytes, op)
                          : send_to(job, rank, job->in + rank * job->bytes, op);

@@ -55,7 +55,7 @@ struct join_member {
 /* JOIN_GROUP, JOIN_FAILED */
 struct join_group {
     uint32_t error;   /* FI_E number; 0: there is a group */
-    uint32_t id;      /* of fabemu_group_create() */
+    uint32_t id;      /* number of the group, from fabemu_group_create() */
     uint32_t members; /* length of the array below; 0 if there is an error */
     uint32_t zero;
     struct join_member member[];
@@ -82,8 +82,8 @@ enum join_state { JOINING_WAITS, JOINING_IN_BARRIER, JOINING_FAILED };
 
 struct ofi_join {
     enum join_state state;
-    void *context; /* of fi_join_collective() */
-    uint64_t hash; /* of the members */
+    void *context; /* argument of fi_join_collective() */
+    uint64_t hash; /* hash of the members */
     uint64_t attempt;
     struct join_op barrier;
     struct join_group *group; /* JOIN_GROUP */
@@ -292,7 +292,8 @@ static void join_complete(struct ofi_mc *mc)
 
 /*
  * Every member: join the group @id, and start the barrier. If another member has withdrawn too late
- * (slot_received()), the fabric may have broken the group, which then looks as if there were none.
+ * (slot_received()), the fabric may have broken the group. Joining it then fails with
+ * -ENOENT.
  */
 static void enter_group(struct ofi_mc *mc, uint32_t id)
 {

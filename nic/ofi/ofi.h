@@ -72,8 +72,10 @@
      FI_COLLECTIVE)
 #define OFI_CAPS (OFI_CAPS_TX | OFI_CAPS_RX | OFI_CAPS_DOMAIN)
 
-/* Operation flags that an endpoint may have by default. */
-/* both flags mean the same for this provider */
+/*
+ * Operation flags that an endpoint may have by default. The two flags of OFI_DELIVERED mean the
+ * same for this provider.
+ */
 #define OFI_DELIVERED (FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE)
 #define OFI_OP_FLAGS_TX \
     (FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | OFI_DELIVERED | FI_MATCH_COMPLETE)

@@ -6,7 +6,7 @@
  * stages.h declares the functions that the files share.
  *
  *   kind.c       creates and frees the switch; defines its struct switch_kind
- *   check.c counts all state again, and compares the counts
+ *   check.c      counts all state again, and compares the counts
  *   link.c       takes a link down or up, or stops a port
  *   raw.c, timed.c   the steps, on clock raw and on timed clocks
  *   arrival.c    checks an arriving header or segment and stores it in its input's buffer
@@ -40,7 +40,7 @@
 
 #define CHANNEL_NONE  UINT16_MAX
 #define CHANNEL_TICKS 8u /* ticks per time-out */
-/* sets of outputs in switch_channels.openable */
+/* number of sets of outputs in switch_channels.openable */
 #define CHANNEL_OPENABLES (EMU_PRIORITY_LONG + 2)
 /* maximum number of segments without a credit in a switch; only faults cause such segments */
 #define CHANNEL_UNCREDITED_MAX 64u
@@ -186,7 +186,7 @@ struct switch_channels {
 
     uint32_t waiting[EMU_PRIORITIES]; /* number of packets that wait for channels, by priority */
     uint32_t channels;                /* number of channels of a link */
-    /* for each set in `openable`: with so many open channels, an output is not in the set */
+    /* for each set in `openable`: an output with this many open channels is not in the set */
     uint32_t most_open[CHANNEL_OPENABLES];
     uint32_t light_pending; /* copy of profile->light_pending */
     struct switch_channel_units units;
@@ -205,7 +205,7 @@ struct switch_channels {
     uint16_t head_crc[EMU_VCS];
     uint16_t cont_crc[EMU_VCS];
     /* raw: bits that change in a continuation's first word (emu_cont_other()) */
-    uint32_t cont_index[EMU_INDEXES]; /* if its index is the one given instead of 0 */
+    uint32_t cont_index[EMU_INDEXES]; /* element i: if its segment index is i instead of 0 */
     uint32_t cont_last;               /* if it is the last segment of its packet */
 };
 

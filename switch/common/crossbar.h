@@ -47,7 +47,7 @@ struct switch_crossbar {
     /* Another cache line that is used for every segment. */
     struct switch_store store;
     struct switch_little little; /* on timed clocks */
-    /* number of rows and of outputs; numbers of sw.ports and higher belong to combine units */
+    /* number of rows and of outputs; from number sw.ports on they belong to combine units */
     uint32_t rows;
     /* Rarely used. */
     emu_ports sends; /* ports that no fault keeps from sending (switch_stick()) */
@@ -55,7 +55,7 @@ struct switch_crossbar {
 static_assert(EMU_PORT_WORDS > 1 || (offsetof(struct switch_crossbar, runnable) % EMU_LINE == 0 &&
                                      offsetof(struct switch_crossbar, store) % EMU_LINE == 0 &&
                                      offsetof(struct switch_crossbar, sends) % EMU_LINE == 0),
-              "cache lines as the comments say");
+              "these fields begin cache lines");
 
 /*
  * crossbar.c: allocate the parts of @bar. False: no memory. The caller calls switch_crossbar_free()

@@ -135,8 +135,8 @@ struct switch_cable_ends {
     struct emu_tx *tx;
     struct emu_rx *rx; /* the receiving end of the port; returns credits */
     /*
-     * with link-level retry: the end that takes segments from the wire and acknowledges them (`rx`
-     * then is behind it); otherwise NULL
+     * with link-level retry: the end that takes segments from the wire and acknowledges them, and
+     * then passes them to `rx`; otherwise NULL
      */
     struct emu_rx *answers;
 };
@@ -241,7 +241,7 @@ void switch_combine_out(struct switch_dev *sw, bool out, uint64_t at_ps);
 /** switch_combine_taken - return how many contributions the units took since their first fault. */
 uint64_t switch_combine_taken(const struct switch_dev *sw);
 
-/** switch_combine_waiting - do as switch_waiting(), for contributions at the combine units. */
+/** switch_combine_waiting - like switch_waiting(), but for contributions at the combine units. */
 uint32_t switch_combine_waiting(struct switch_dev *sw,
                                 void (*report)(void *ctx, const struct emu_hdr *hdr), void *ctx);
 

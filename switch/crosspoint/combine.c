@@ -456,9 +456,10 @@ static inline void combine_prefetch(struct switch_crosspoints *xp, const struct 
 }
 
 /* Return whether a contribution can be combined into @state straight from the sender's memory. */
-static inline bool combine_adds(const struct switch_crosspoints *xp,
-                                const struct switch_group *group, const struct switch_state *state,
-                                uint32_t u, uint32_t row, const struct emu_hdr *hdr)
+static inline bool combine_is_direct(const struct switch_crosspoints *xp,
+                                     const struct switch_group *group,
+                                     const struct switch_state *state, uint32_t u, uint32_t row,
+                                     const struct emu_hdr *hdr)
 {
     return !xp->impaired && !group->in_order && hdr->len && state->active &&
            !emu_ports_any(state->outs) && emu_ports_any(state->part[u].have) &&
@@ -489,7 +490,7 @@ bool switch_unit_add(struct switch_crosspoints *xp, const struct switch_group *g
     uint32_t i = combine_index(group, hdr);
     struct switch_state *state = group->units ? switch_group_state(group, i) : NULL;
 
-    if (!state || !combine_adds(xp, group, state, u, row, hdr))
+    if (!state || !combine_is_direct(xp, group, state, u, row, hdr))
         return false;
     combine_add(xp, group, i, u, hdr, seg);
     combine_arrived(xp, group, state, i, u, row, 0);
@@ -508,7 +509,7 @@ uint32_t switch_unit_add_run(struct switch_crosspoints *xp, const struct switch_
         struct switch_state *state = switch_group_state(group, i);
 
         if (hdr->dst != like.dst || hdr->kind != like.kind ||
-            !combine_adds(xp, group, state, 0, row, hdr) ||
+            !combine_is_direct(xp, group, state, 0, row, hdr) ||
             emu_ports_any(combine_outs(group, state, state->have | emu_port(row))))
             break;
         combine_add(xp, group, i, 0, hdr, seg);
@@ -526,7 +527,7 @@ emu_ports switch_unit_ends(const struct switch_crosspoints *xp, const struct swi
 {
     const struct switch_state *state = switch_group_state(group, combine_index(group, hdr));
 
-    if (!combine_adds(xp, group, state, 0, row, hdr))
+    if (!combine_is_direct(xp, group, state, 0, row, hdr))
         return EMU_NO_PORTS;
     return combine_outs(group, state, state->have | emu_port(row));
 }

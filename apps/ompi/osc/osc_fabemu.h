@@ -157,7 +157,7 @@ void osc_fabemu_wait(struct osc_fabemu_window *w, struct osc_fabemu_wait *wait);
 bool osc_fabemu_wait_lost(struct osc_fabemu_window *w, struct osc_fabemu_wait *wait,
                           const int *ranks, int count);
 
-/** osc_fabemu_is_late - return whether the bound `silence` has passed since the first such call. */
+/** osc_fabemu_is_late - has the bound `silence` passed since the first call with this @wait? */
 bool osc_fabemu_is_late(struct osc_fabemu_window *w, struct osc_fabemu_wait *wait);
 
 /** osc_fabemu_is_lost - return whether @rank has died, or operations with it have failed. */
@@ -194,10 +194,11 @@ struct osc_fabemu_pieces {
     opal_convertor_t convertor;
     struct iovec iov[16];
     uint32_t next, count;
-    bool last;                     /* `iov` contains the last pieces */
-    bool plain;                    /* the span has no gaps */
-    bool converts;                 /* `convertor` is in use */
-    struct osc_fabemu_piece whole; /* if `convertor` is not in use: the span until it is returned */
+    bool last;     /* `iov` contains the last pieces */
+    bool plain;    /* the span has no gaps */
+    bool converts; /* `convertor` is in use */
+    /* the whole span, if it is a single piece; bytes 0: it is not, or was already returned */
+    struct osc_fabemu_piece whole;
 };
 void osc_fabemu_pieces_begin(struct osc_fabemu_pieces *pieces, const struct osc_fabemu_span *span);
 bool osc_fabemu_pieces_next(struct osc_fabemu_pieces *pieces, struct osc_fabemu_piece *piece);
@@ -215,13 +216,13 @@ struct osc_fabemu_part {
     struct osc_fabemu_part *next;
     struct osc_fabemu_call *call;
     /*
-     * this is a get or a long put: the adapter may execute an atomic before it that was posted
-     * after it
+     * this is a get or a long put: the adapter may execute a later atomic before it has executed
+     * this part
      */
     bool unordered;
     bool borrows; /* the adapter may access memory of the program until the part has ended */
     struct fabemu_req req;
-    /* of a batch of gets, whose list follows here; otherwise 0 */
+    /* in a batch of gets: size of its list, which follows this struct; otherwise 0 */
     size_t gets_listed;
     struct fabemu_iov result;
 };
@@ -252,22 +253,23 @@ int osc_fabemu_call_begin(struct osc_fabemu_window *w, int rank, size_t out_byte
                           struct osc_fabemu_call **ret);
 /**
  * osc_fabemu_part - create a part of the call. The caller then posts the request of the part. Waits
- * while too many parts are on their way. @listed: bytes of the part's list of records, or 0.
- * Lock: not held. osc_fabemu_part_posted - append @part to the list of its member. @err: the result
- * of posting it. @part may be freed. Lock: not held.
+ * while too many parts are on their way. @listed: bytes of the part's list of records, or 0. Lock:
+ * not held.
+ * osc_fabemu_part_posted - append @part to the list of its member. @err: the result of posting it.
+ * @part may be freed. Lock: not held.
  */
 struct osc_fabemu_part *osc_fabemu_part(struct osc_fabemu_call *call, size_t listed);
 void osc_fabemu_part_posted(struct osc_fabemu_part *part, int err);
 /**
- * osc_fabemu_part_new - like osc_fabemu_part(), but do not wait. Lock: held. osc_fabemu_part_append
- * - the same as osc_fabemu_part_posted(). Lock: held. osc_fabemu_parts_limit - wait while too many
- * parts are on their way. Lock: not held.
+ * osc_fabemu_part_new - like osc_fabemu_part(), but do not wait. Lock: held.
+ * osc_fabemu_part_append - the same as osc_fabemu_part_posted(). Lock: held.
+ * osc_fabemu_parts_limit - wait while too many parts are on their way. Lock: not held.
  */
 struct osc_fabemu_part *osc_fabemu_part_new(struct osc_fabemu_call *call, size_t listed);
 void osc_fabemu_part_append(struct osc_fabemu_part *part, int err);
 void osc_fabemu_parts_limit(struct osc_fabemu_window *w);
 /**
- * osc_fabemu_call_end - end the adding of parts to a call. The call may be freed. Lock: not held.
+ * osc_fabemu_call_end - call this when all parts were added. May free the call. Lock: not held.
  */
 void osc_fabemu_call_end(struct osc_fabemu_call *call);
 
@@ -312,11 +314,12 @@ int osc_fabemu_access(struct osc_fabemu_window *w, int rank, ptrdiff_t disp, int
 /**
  * osc_fabemu_batches - return whether a put of @bytes, or such an accumulate without a result,
  * should be copied into the member's batch. This is the case if it is small, and either other
- * operations are on their way or MPI_Win_complete will follow. osc_fabemu_batch - copy @data into
- * the batch of @rank. The batch is posted when it is full, and before any other part. @stride: NULL
- * if the record has none. Returns an error of MPI. Lock: not held. osc_fabemu_batch_post - post the
- * member's batch, if there is one. @confirmed: the batch ends when the member has executed it;
- * otherwise, when it was sent. Lock: held.
+ * operations are on their way or MPI_Win_complete will follow.
+ * osc_fabemu_batch - copy @data into the batch of @rank. The batch is posted when it is full, and
+ * before any other part. @stride: NULL if the record has none. Returns an error of MPI. Lock: not
+ * held.
+ * osc_fabemu_batch_post - post the member's batch, if there is one. @confirmed: the batch ends when
+ * the member has executed it; otherwise, when it was sent. Lock: held.
  */
 bool osc_fabemu_batches(const struct osc_fabemu_peer *peer, size_t bytes);
 int osc_fabemu_batch(struct osc_fabemu_window *w, int rank, const struct fabemu_record *record,
@@ -343,7 +346,7 @@ struct osc_fabemu_run {
     uint64_t bytes; /* size of all blocks; 0: no block was added */
     /* the address that the next block must have; not known after the first block */
     uint64_t next;
-    char *data;   /* data of all blocks, one after the other; NULL: only `result` */
+    char *data;   /* data of all blocks, one after the other; NULL: the run sends none */
     char *result; /* NULL, or receives the previous values of the elements */
 
     struct osc_fabemu_part *gets; /* the batch of gets that is not posted yet; NULL: none */
@@ -351,8 +354,9 @@ struct osc_fabemu_run {
 /**
  * osc_fabemu_run_add - add a piece with blocks of at most OSC_FABEMU_SMALL bytes. If the run cannot
  * include it, first make a record of the run, and begin a new run. Returns an error of MPI. Lock:
- * not held. osc_fabemu_run_end - make a record of the run, and post the gets. If the call has a
- * request, the request ends after the member's batch. Returns an error of MPI. Lock: not held.
+ * not held.
+ * osc_fabemu_run_end - make a record of the run, and post the gets. If the call has a request, the
+ * request ends after the member's batch. Returns an error of MPI. Lock: not held.
  */
 int osc_fabemu_run_add(struct osc_fabemu_run *run, const struct osc_fabemu_piece *piece, char *data,
                        char *result);

@@ -6,13 +6,13 @@
 #include "apps/traffic/goal/player.h"
 
 /*
- * Sizes of the adapter library's headers (nic/host/base/wire.h), and how many bytes of a message a
- * segment has behind such a header. goal_test.c compares these numbers with wire.h.
+ * Sizes of the adapter library's headers (nic/host/base/wire.h). goal_test.c compares them with
+ * wire.h.
  */
 #define GOAL_SHORT_BYTES 32u /* header of a message of one segment */
 #define GOAL_FIRST_BYTES 48u /* header of a longer message's first segment, and of RTS */
 #define GOAL_MORE_BYTES  16u /* header of its further segments */
-#define GOAL_DATA_BYTES  8u  /* header of the segments behind a CTS */
+#define GOAL_DATA_BYTES  8u  /* header of the segments that are sent after a CTS */
 #define GOAL_CTS_BYTES   32u
 #define GOAL_FIN_BYTES   24u
 
@@ -27,7 +27,7 @@ enum goal_packet {
     GOAL_CTS,   /* to the sender: a receive waits for the message */
     GOAL_FIN,   /* to the sender: the message has arrived */
     GOAL_END,   /* not sent: the receive is complete */
-    GOAL_GROUP  /* not of a message: an item of a group (coll.c) */
+    GOAL_GROUP  /* belongs to no message, but to a group (coll.c) */
 };
 
 enum goal_fault { GOAL_RIGHT, GOAL_TRUNCATED, GOAL_TOO_LATE, GOAL_DIFFERS, GOAL_NO_BUFFER };
@@ -49,7 +49,7 @@ struct goal_node {
     struct goal_stream *stream; /* its memberships in groups */
     uint32_t streams;
     uint32_t node;
-    /* items that have arrived, ordered by item.at_ps, when each is in memory */
+    /* items that have arrived, ordered by item.at_ps (the time at which they are in memory) */
     struct goal_list arrived;
     struct goal_list out;       /* items that will be sent, in this order */
     struct goal_list unmatched; /* items: messages without a receive, in order of arrival */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * player.h - plays the operations of a GOAL file in simulated time (clock virtual). Rank r is node
- * r of the network.
+ * player.h - plays the operations of a GOAL file (docs/traffic.md) in simulated time (clock
+ * virtual). Rank r is node r of the network.
  *
  * An operation is *ready* when its dependencies are satisfied. Each cpu of a rank starts its ready
  * operations one after the other, in the order in which they became ready; at the start this is
@@ -67,7 +67,7 @@ struct goal_early {
  */
 struct goal_stream {
     uint32_t id;     /* the group's address in the network */
-    uint32_t window; /* numbers in two half windows */
+    uint32_t window; /* number of segments in two half windows, tokens included */
     uint64_t posted, cur, issued, done;
     bool back[2];
     uint32_t complete[2];

@@ -157,9 +157,9 @@ static void put_segment(struct traffic_node *node, uint64_t birth_ps, uint32_t d
 }
 
 /*
- * Return whether the node sends a segment of a relayed copy next, and not of its own message (@own:
- * there is one). The node first finishes the copy or message that it has begun. If it has begun
- * none, it sends the one that was ready first.
+ * Return whether the node next sends a segment of a relayed copy instead of its own message. @own:
+ * it has an own message to send. The node first finishes the copy or message that it has begun. If
+ * it has begun none, it sends the one that was ready first.
  */
 static bool relay_is_next(const struct traffic_node *node, const struct traffic_relay_item *item,
                           bool own)

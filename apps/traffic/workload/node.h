@@ -99,7 +99,7 @@ void traffic_nodes_stop(struct traffic_nodes *all, uint64_t stop_ps, uint64_t no
 struct traffic_counts {
     uint64_t born;
     int64_t waiting;  /* messages not sent yet, without those that the adapter delays */
-    uint64_t relayed; /* copies that nodes have still to forward, each weighted by 2^32 / fanout */
+    uint64_t relayed; /* copies that nodes still have to forward, each weighted by 2^32 / fanout */
 };
 
 /**

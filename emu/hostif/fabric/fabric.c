@@ -182,7 +182,7 @@ void emu_hostif_poll(struct emu_hostif *hostif)
 }
 
 /* Is there a segment to copy into the fabric? An impossible tail is counted and ignored. */
-static bool hostif_has(struct emu_hostif *hostif)
+static bool hostif_has_segment(struct emu_hostif *hostif)
 {
     uint32_t tail;
 
@@ -310,7 +310,7 @@ bool emu_hostif_refill(struct emu_hostif *hostif, uint64_t now_ps)
     uint32_t looked = 0;
 
     hostif->batch_at = hostif->batch_end = 0;
-    while (hostif->batch_end < room && hostif_has(hostif)) {
+    while (hostif->batch_end < room && hostif_has_segment(hostif)) {
         if (looked++ < HOSTIF_SCAN_MAX && hostif_take(hostif, now_ps))
             continue;
         hostif_again(hostif);
@@ -323,7 +323,7 @@ bool emu_hostif_refill(struct emu_hostif *hostif, uint64_t now_ps)
 
 const struct emu_seg *emu_hostif_find(struct emu_hostif *hostif, struct emu_hdr *hdr)
 {
-    for (uint32_t looked = 0; hostif->credits->count && hostif_has(hostif); looked++) {
+    for (uint32_t looked = 0; hostif->credits->count && hostif_has_segment(hostif); looked++) {
         uint32_t at = emu_hostif_up_slot(hostif);
         const struct emu_seg *seg = &hostif->shared->up[at].seg;
 
@@ -372,7 +372,7 @@ static inline bool hostif_front_is(const struct emu_hostif *hostif, uint64_t fir
  * Return whether the last checked segment was a full one of @kind. If so, all segments to @dst with
  * the same kind, length, operation and type are valid.
  */
-static inline bool hostif_runs(const struct emu_hostif *hostif, uint8_t kind, uint32_t dst)
+static inline bool hostif_continues_run(const struct emu_hostif *hostif, uint8_t kind, uint32_t dst)
 {
     const struct emu_hdr full = {.kind = kind, .len = EMU_PAYLOAD_BYTES};
 
@@ -389,7 +389,7 @@ static inline void hostif_spend(struct emu_hostif *hostif, uint32_t run)
 /* Return how many segments are in the up ring and have credits, up to @most. */
 static uint32_t hostif_ready(struct emu_hostif *hostif, uint32_t most)
 {
-    uint32_t ready = hostif_has(hostif) ? hostif->up_tail - hostif->up_head : 0;
+    uint32_t ready = hostif_has_segment(hostif) ? hostif->up_tail - hostif->up_head : 0;
 
     ready = ready < hostif->credits->count ? ready : hostif->credits->count;
     return ready < most ? ready : most;
@@ -403,7 +403,7 @@ uint32_t emu_hostif_take_run(struct emu_hostif *hostif, uint8_t kind, uint32_t d
     uint32_t ready = hostif_ready(hostif, most), run = 0;
     struct emu_hdr_words words;
 
-    if (!hostif_runs(hostif, kind, dst))
+    if (!hostif_continues_run(hostif, kind, dst))
         return 0;
     for (; run < ready && hostif_front_is(hostif, first, hostif->shape, &words); run++) {
         uint32_t at = emu_hostif_up_slot(hostif), buf = emu_pool_take(cache);
@@ -512,8 +512,8 @@ bool emu_hostif_has_room(struct emu_hostif *hostif, uint32_t count)
 }
 
 /*
- * Return whether the process has read everything, so that the next slot may be the first one. On
- * clock virtual, the last read must be so long ago that all slots may be filled again.
+ * Return whether the process has read everything, so that slot 0 may be written next. On clock
+ * virtual, the last read must be so long ago that all slots may be filled again.
  */
 static bool hostif_may_wrap(struct emu_hostif *hostif)
 {
@@ -551,7 +551,7 @@ static void hostif_lag(struct emu_hostif *hostif, const struct emu_entry *entry)
 }
 
 /* Returns false, and counts the @count segments as dropped, if the process was cut off. */
-static bool hostif_gets(struct emu_hostif *hostif, uint32_t count)
+static bool hostif_accepts(struct emu_hostif *hostif, uint32_t count)
 {
     if (!atomic_load_explicit(&hostif->cut, memory_order_relaxed))
         return true;
@@ -580,7 +580,7 @@ static inline void hostif_put(struct emu_hostif *hostif, uint32_t at, const stru
 void emu_hostif_put(struct emu_hostif *hostif, const struct emu_hdr *hdr,
                     const struct emu_seg *payload)
 {
-    if (!hostif_gets(hostif, 1))
+    if (!hostif_accepts(hostif, 1))
         return;
     hostif_put(hostif, hostif_down_slot(hostif), hdr, payload);
     emu_count(&hostif->delivered, 1);
@@ -590,7 +590,7 @@ void emu_hostif_put_run(struct emu_hostif *hostif, const uint32_t *bufs, uint32_
 {
     struct emu_pool *pool = hostif->dev->worker->cache.pool;
 
-    if (!hostif_gets(hostif, count))
+    if (!hostif_accepts(hostif, count))
         return;
     for (uint32_t i = 0; i < count; i++) {
         const struct emu_seg *seg = emu_pool_seg(pool, bufs[i]);
@@ -607,7 +607,7 @@ uint32_t emu_hostif_pass_run(struct emu_hostif *hostif, struct emu_hostif *to, u
     uint32_t ready = hostif_ready(hostif, most), run = 0;
     struct emu_hdr_words words;
 
-    if (!hostif_runs(hostif, EMU_UNICAST, dst) ||
+    if (!hostif_continues_run(hostif, EMU_UNICAST, dst) ||
         atomic_load_explicit(&to->cut, memory_order_relaxed))
         return 0;
     for (; run < ready && hostif_front_is(hostif, first, hostif->shape, &words); run++) {
@@ -628,7 +628,7 @@ void emu_hostif_send(struct emu_hostif *hostif, const struct emu_entry *entry)
 {
     struct emu_pool_cache *cache = &hostif->dev->worker->cache;
 
-    if (hostif_gets(hostif, 1)) {
+    if (hostif_accepts(hostif, 1)) {
         uint32_t at = hostif_down_slot(hostif);
 
         if (hostif->dev->timed) {
@@ -657,7 +657,7 @@ uint32_t emu_hostif_write(struct emu_mcast_buf *mcast_buf, const struct emu_hdr 
 
 void emu_hostif_refer(struct emu_hostif *hostif, uint32_t on, uint32_t count)
 {
-    if (!hostif_gets(hostif, count))
+    if (!hostif_accepts(hostif, count))
         return;
     for (uint32_t i = 0; i < count; i++, hostif->down_tail++) {
         uint32_t at = hostif_down_slot(hostif);
@@ -673,13 +673,13 @@ void emu_hostif_refer(struct emu_hostif *hostif, uint32_t on, uint32_t count)
  * A block has an unread segment if the process's head has not passed the last reference to it, that
  * is, if mcast_buf_last[] is 1 to EMU_HOSTIF_SLOTS ahead of the head.
  */
-static bool hostif_reads(const struct emu_hostif *hostif, uint32_t block)
+static bool hostif_has_unread(const struct emu_hostif *hostif, uint32_t block)
 {
     return hostif->mcast_buf_last[block] - hostif->down_head - 1 < EMU_HOSTIF_SLOTS;
 }
 
 bool emu_hostif_reads(struct emu_hostif *hostif, uint32_t block)
 {
-    return hostif_reads(hostif, block) &&
-           (!hostif_poll_down(hostif) || hostif_reads(hostif, block));
+    return hostif_has_unread(hostif, block) &&
+           (!hostif_poll_down(hostif) || hostif_has_unread(hostif, block));
 }

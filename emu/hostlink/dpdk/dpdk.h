@@ -131,16 +131,17 @@ int dpdk_eal_start(const struct emu_hostport_options *options, const struct dpdk
 int dpdk_elsewhere(void (*fn)(void *ctx), void *ctx);
 
 /**
- * dpdk_log_open - redirect DPDK's log; warnings go to stderr. dpdk_log_keep - if true, print
- * nothing from now on, and keep the first error for dpdk_log_kept(); if false, print again.
+ * dpdk_log_open - redirect DPDK's log; warnings go to stderr.
+ * dpdk_log_keep - if true, print nothing from now on, and keep the first error for dpdk_log_kept();
+ * if false, print again.
  */
 int dpdk_log_open(void);
 void dpdk_log_keep(bool keep);
 const char *dpdk_log_kept(void);
 
 /**
- * dpdk_log_libraries - redirect the messages of the libraries that DPDK's drivers have loaded. To
- * be called after dpdk_eal_start().
+ * dpdk_log_libraries - redirect the messages of the libraries that DPDK's drivers have loaded. Call
+ * this after dpdk_eal_start().
  */
 void dpdk_log_libraries(void);
 

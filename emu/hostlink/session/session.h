@@ -68,7 +68,7 @@ struct emu_session_config {
     uint32_t first_seq; /* sequence number of the first data frame */
     /* number of the first packet; when the numbers run out, the incarnation ends */
     uint64_t first_packet;
-    uint32_t checks; /* allowed kinds of enum emu_auth_check with a key, by bit; 0: all */
+    uint32_t checks; /* bit set of the enum emu_auth_check allowed with a key; 0: all */
 };
 
 enum emu_session_state {
@@ -102,8 +102,9 @@ int emu_session_create(struct emu_session **ret, const struct emu_session_config
 void emu_session_destroy(struct emu_session *session);
 
 /**
- * emu_session_state - return the state. emu_session_incarnation - return the number of the
- * incarnation: how many handshakes have succeeded.
+ * emu_session_state - return the state.
+ * emu_session_incarnation - return the number of the incarnation: how many handshakes have
+ * succeeded.
  */
 enum emu_session_state emu_session_state(const struct emu_session *session);
 uint64_t emu_session_incarnation(const struct emu_session *session);

@@ -39,11 +39,12 @@
 #include "nic/host/base/base.h"
 
 #define NIC_GROUP_BUCKETS 256u
-/* ids kept of groups that were broken when this process left them, to recognise late segments */
-#define NIC_BROKEN_GROUPS 1024u
 /*
- * at most this many groups may send segments before this process joins them: all groups of a fabric
+ * maximum number of kept ids of groups that were broken when this process left them; by these it
+ * recognises late segments
  */
+#define NIC_BROKEN_GROUPS 1024u
+/* maximum number of groups that may send segments before this process joins them */
 #define NIC_EARLY_GROUPS_MAX 1024u
 #define NIC_MSG_POOLS        4
 /* size of a line with the reason why an operation ended or a group broke */
@@ -70,7 +71,7 @@ struct nic_loop {
 struct nic_offer {
     /* the caller has called again since progress/pending.c last sampled the message */
     bool made;
-    /* the destination; number of requests that had been sent to it at the call */
+    /* the destination; number of requests that had been sent there before the call */
     uint32_t node, tx_seq;
     uint64_t tag, bytes;
     uint64_t seen_ns; /* when the message was first sampled; 0: never */
@@ -78,7 +79,7 @@ struct nic_offer {
 
 /* The last probe that found no message. */
 struct nic_probe {
-    bool made;     /* since progress/pending.c last sampled it */
+    bool made;     /* it was made after progress/pending.c last sampled it */
     uint32_t node; /* or FABEMU_ANY_NODE */
     uint64_t tag, ignore;
     uint64_t seen_ns; /* when it was first sampled; 0: never */
@@ -107,23 +108,26 @@ struct nic_transport {
     bool has_engine; /* link engines provide words, conditionals and broadcast puts */
 };
 
-/* Clock virtual: the time that the program computes (base/compute.c). Only the owner's thread. */
+/*
+ * Clock virtual: the time that the program computes (base/compute.c). Only the owner's thread uses
+ * this.
+ */
 struct nic_compute {
     uint64_t work_at_return; /* work() when the thread's last call ended */
-    int counter;             /* of the thread's instructions; -1: its CPU time counts */
-    uint64_t uncounted;      /* work of the thread that does not count yet */
-    uint64_t pending_ns;     /* recording: time that has passed and is not recorded yet */
-    struct nic_tape *tape;   /* the calls that are recorded or replayed; NULL: none */
+    int counter;           /* descriptor that counts the thread's instructions; -1: use CPU time */
+    uint64_t uncounted;    /* work of the thread that does not count yet */
+    uint64_t pending_ns;   /* recording: time that has passed and is not recorded yet */
+    struct nic_tape *tape; /* the calls that are recorded or replayed; NULL: none */
     bool replays;
-    int rank;                 /* of this process in its MPI job; -1: none */
+    int rank;                 /* rank of this process in its MPI job; -1: none */
     bool began;               /* simulated time had begun when the last call began */
-    bool polled;              /* since then, the last call was a poll */
-    bool testing;             /* the program only tests: fabemu_testing() */
-    enum emu_call_class last; /* of the last post */
+    bool polled;              /* the last call was a poll, and time had begun before it */
+    bool testing;             /* the thread is in a call such as MPI_Test: fabemu_testing() */
+    enum emu_call_class last; /* class of the last call that posted an operation */
     uint64_t seen;            /* nic_sim.completed at the last nic_sim_progress() */
     /* time in polls, and in polls and sleeps, since the last post or completion */
     uint64_t polling_ps, idle_ps;
-    uint64_t polls, readings; /* since the last call that was recorded or replayed */
+    uint64_t polls, readings; /* counts since the last call that was recorded or replayed */
 };
 
 struct nic_trace;
@@ -138,9 +142,12 @@ struct nic_sim {
     struct nic_trace *trace; /* --goal; NULL: none. Lock: held */
     pthread_mutex_t turn;    /* one thread polls or waits at a time; taken before the lock */
     _Atomic uint32_t empty;  /* polls in a row that found nothing, without tests */
-    /* such polls in tests, since the program has last computed: fabemu_testing(). Thread: owner */
+    /*
+     * polls in tests (fabemu_testing()) that found nothing, since the program last computed.
+     * Thread: owner
+     */
     uint32_t tests;
-    /* readings of the clock by other threads since the owner's last call, or any thread's poll */
+    /* how often other threads have read the clock since the owner's last call or any poll */
     _Atomic uint32_t elsewhere;
     _Atomic uint64_t completed; /* number of completed requests; written with the lock */
 };
@@ -289,7 +296,7 @@ struct fabemu {
     uint64_t pending_moved;   /* measure of progress at the last sample (progress/pending.c) */
     uint32_t pending_polls;   /* value of polls at the last sample */
     bool (*finalizing)(void); /* fabemu_finalizing(); may be NULL */
-    int rank; /* in the MPI job; -1: not an MPI process; set while the process attaches */
+    int rank; /* rank in the MPI job, set while the process attaches; -1: not an MPI process */
     struct nic_offer offer; /* written by api/message.c */
     struct nic_probe probe; /* written by api/message.c */
 };

@@ -42,8 +42,8 @@ struct nic_fill {
 struct nic_batch {
     struct nic_wire_mem mem; /* of the first segment */
     uint64_t left;           /* bytes of the list that have not arrived; 0: no batch is arriving */
-    uint64_t data;           /* of these, data and padding of the current record */
-    struct fabemu_record record; /* the current one, without the data that were executed */
+    uint64_t data;           /* part of `left`: data and padding of the current record */
+    struct fabemu_record record; /* the current record; executed data are subtracted */
     struct fabemu_stride stride; /* of the current record */
     uint64_t in_block;           /* bytes of the current block that were executed */
     bool awaits_stride;          /* the record's struct fabemu_stride follows */

@@ -35,8 +35,8 @@ enum nic_what {
     NIC_SHORT,
     NIC_PUT_NOTICE,     /* nic_wire_mem, nic_wire_notice, then the data: a NIC_PUT with a notice */
     NIC_PUT_NOTICE_RTS, /* nic_wire_mem, nic_wire_notice: a NIC_PUT_RTS with a notice */
-    /* nic_wire_mem, then the first bytes of a list of records. offset: bytes of its result, which
-       follows as NIC_DATA, or 0. id 0: the sender wants no FIN */
+    /* nic_wire_mem, then the first bytes of a list of records. offset: size of the result, which
+       the receiver sends as NIC_DATA; 0: no result. id 0: the sender wants no FIN */
     NIC_BATCH,
     NIC_BATCH_MORE, /* nic_wire_head, then more of the last batch */
     NIC_REQUEST_LAST = NIC_BATCH_MORE,

@@ -333,9 +333,8 @@ static void reorder_take(struct fabemu_group *g, uint64_t index, uint64_t count)
 }
 
 /*
- * Bind @count segments of @c, beginning with @index, all in one half window. This may complete and
- * free
- * @c. Segments for which this member gets no result have no owner.
+ * Bind @count segments of @c, beginning with @index, all in one half window. This may complete @c
+ * and free it. Segments for which this member gets no result have no owner.
  */
 static void bind_run(struct fabemu_group *g, struct nic_coll *c, uint64_t index, uint64_t count)
 {
@@ -462,7 +461,7 @@ uint32_t nic_stream_send(struct fabemu_group *g)
 }
 
 /* Choose whether to time @c. Do not count operations that the library itself has posted. */
-static void coll_draw(struct fabemu_group *g, struct nic_coll *c)
+static void coll_choose_timing(struct fabemu_group *g, struct nic_coll *c)
 {
     uint32_t *calls = &g->calls[c->kind - EMU_MULTICAST][emu_comm_size(c->bytes)];
 
@@ -480,7 +479,7 @@ void nic_stream_add(struct fabemu_group *g, struct nic_coll *c)
 {
     assert(g->fab->locked && g->joined && c->segs && !emu_listed(&c->post.link));
     c->first = g->posted;
-    coll_draw(g, c);
+    coll_choose_timing(g, c);
     g->posted += c->segs;
     g->recent[g->begun++ % NIC_GROUP_RECENT] = (struct nic_recent){
         .first = c->first, .root = c->root, .kind = c->kind, .op = c->op, .type = c->type};
@@ -546,14 +545,14 @@ static uint64_t run_most(const struct fabemu_group *g, const struct nic_coll *c,
 }
 
 /* Return whether @seg is a full result for @c. */
-static bool run_has(const struct nic_coll *c, const struct emu_seg *seg)
+static bool is_full_result(const struct nic_coll *c, const struct emu_seg *seg)
 {
     return seg->hdr.kind == c->kind && seg->hdr.len == c->step &&
            (c->kind == EMU_MULTICAST || (seg->hdr.op == c->op && seg->hdr.type == c->type));
 }
 
 /* Return whether @seg has number @seq and is otherwise like the segment with header @like. */
-static bool run_goes_on(const struct emu_seg *seg, const struct emu_hdr *like, uint32_t seq)
+static bool run_continues(const struct emu_seg *seg, const struct emu_hdr *like, uint32_t seq)
 {
     return seg->hdr.dst == like->dst && seg->hdr.seq == seq && seg->hdr.kind == like->kind &&
            seg->hdr.len == like->len && seg->hdr.op == like->op && seg->hdr.type == like->type;
@@ -572,7 +571,7 @@ uint32_t nic_stream_receive_run(struct fabemu_group *g, const struct emu_seg *se
     struct nic_coll **owner = &g->owner[slot_of(g, hdr.seq)], *c = *owner;
 
     if (ahead >= g->window || is_token(g, ahead) || index >= g->bound || !c || !c->awaits ||
-        !c->out || !run_has(c, seg))
+        !c->out || !is_full_result(c, seg))
         return 0;
     k = index - c->first;
     most = (uint32_t)least(most, run_most(g, c, k));
@@ -581,7 +580,7 @@ uint32_t nic_stream_receive_run(struct fabemu_group *g, const struct emu_seg *se
         owner[run++] = NULL;
         emu_hostif_nic_pop(nic);
         if (run == most || !(seg = emu_hostif_nic_peek(nic, g->fab->now_ps)) ||
-            !run_goes_on(seg, &hdr, hdr.seq + run))
+            !run_continues(seg, &hdr, hdr.seq + run))
             break;
     }
     if (run)

@@ -111,8 +111,8 @@ struct fabemu_req {
        nothing reports a refused record. If the network drops a segment for good, or the peer's
        process dies, other operations with the node end with an error */
     bool unconfirmed;
-    /* collectives that execute a part of another collective, which the program called: 1 + the enum
-       fabemu_coll of that one, which reports on a standstill then name; else 0 */
+    /* 0; or, for a collective that executes a part of the program's call of another collective: 1 +
+       the enum fabemu_coll of the program's call, so that reports on a standstill name this call */
     uint8_t call;
 
     /* Set by the library; valid once status is no longer FABEMU_PENDING. */
@@ -298,19 +298,20 @@ FABEMU_API int fabemu_abort(struct fabemu *fab, struct fabemu_req *req);
  * us (plus the host's timer slack) or until a segment arrives. Because the sleep is so short, the
  * caller may also wait for something other than the adapter. If the host has sched_autogroup, a
  * yield lets only threads of the same session (setsid(2)) run. If the fabric is in the caller's
- * session, it therefore runs meanwhile, and the first sleep usually comes only after 50 us.
+ * session, it runs during these yields, so usually 50 us pass before the first sleep.
  */
 FABEMU_API void fabemu_idle(const struct fabemu *fab, unsigned rounds);
 
 /**
  * fabemu_block - let the library's thread step the adapter from now on, until a thread of the
- * application steps it again. For a thread that is about to block until a completion callback wakes
- * it. Without this call the library's thread takes over within 10 ms. Does not block.
+ * application steps it again. A thread calls this when it is about to block until a completion
+ * callback wakes it. Without this call the library's thread takes over within 10 ms. Does not
+ * block.
  *
  * fabemu_hand_over - let the library's thread step the adapter from the time when the next segment
- * arrives, unless a thread of the application does so earlier. For a thread that has posted a long
- * operation and may compute while it runs. If the thread waits for the operation instead, this call
- * costs almost nothing.
+ * arrives, unless a thread of the application does so earlier. A thread calls this when it has
+ * posted a long operation and may compute while the operation runs. If the thread waits for the
+ * operation instead, this call costs almost nothing.
  */
 FABEMU_API void fabemu_block(struct fabemu *fab);
 FABEMU_API void fabemu_hand_over(struct fabemu *fab);
@@ -342,17 +343,18 @@ FABEMU_API void fabemu_hand_over(struct fabemu *fab);
 /**
  * fabemu_queue_open - open queue @id (0 to 65535) of the adapter. Messages that arrived before it
  * was opened for the first time are kept for it. From each node, at most 4096 messages are kept for
- * all queues that are not open; then that node must wait. After a queue has closed, messages to it
- * are dropped until it is opened again, and sends that wait for the receiver end with -ECANCELED.
+ * all queues that are not open; further messages of that node wait at the sender. After a queue has
+ * closed, messages to it are dropped until it is opened again, and sends that wait for the receiver
+ * end with -ECANCELED.
  * Errors: -EADDRINUSE, -ENOMEM.
  */
 FABEMU_API int fabemu_queue_open(struct fabemu *fab, uint16_t id, struct fabemu_queue **ret);
 
 /**
  * fabemu_queue_open_any - open @count queues with successive numbers. The first number is even, and
- * is chosen round robin from 256 up. If @count is odd, the number after that of the last queue is
- * reserved: this function gives it to nobody while the last queue is open. Messages that arrived
- * for these numbers before are dropped, because they were for another owner.
+ * is chosen round robin from 256 up. If @count is odd, the next number is reserved: this function
+ * assigns it to no other queue while the last queue is open. Messages that arrived for these
+ * numbers before are dropped, because they were for another owner.
  * @ret: array of @count queues. Errors: -EADDRINUSE, -EINVAL (@count is 0), -ENOMEM.
  */
 FABEMU_API int fabemu_queue_open_any(struct fabemu *fab, unsigned count, struct fabemu_queue **ret);
@@ -392,8 +394,8 @@ FABEMU_API int fabemu_queue_open_shared(struct fabemu *fab, struct fabemu_queue 
  * includes messages that have arrived already but have matched no receive. When @queue closes, its
  * messages are dropped, and receives that have matched one of them complete with -ECANCELED. @queue
  * can still send and receive notices.
- * Errors: -EINVAL, @shared is no shared receive queue, or @queue is one, or shares one, or receives
- * were posted to it.
+ * Errors: -EINVAL, @shared is not a shared receive queue; or @queue is itself one, already shares
+ * one, or has had a receive posted to it.
  */
 FABEMU_API int fabemu_queue_share(struct fabemu_queue *queue, struct fabemu_queue *shared);
 
@@ -448,7 +450,7 @@ struct fabemu_iov {
  * @iov, @iovs: the message in pieces (at most 4; the array may be freed on return).
  *
  * Messages between one pair of queues match in the order in which they were sent. When a send has
- * completed, all of its message arrives before anything that its process sends to the same node
+ * completed, the whole message arrives before anything that this process sends to the same node
  * afterwards. Therefore, once a receive of a later message completes, the receive of the earlier
  * message (if posted) is complete, too. (The send of a long message completes when the receiver has
  * all of it. The send of a short message completes while the message may still be in flight.)
@@ -499,7 +501,7 @@ struct fabemu_source {
     uint32_t queue; /* of the sender, or FABEMU_ANY_QUEUE */
 };
 
-/** fabemu_recv_from - fabemu_recv() from one queue of a node that has several. */
+/** fabemu_recv_from - as fabemu_recv(), but @from may also name the sender's queue. */
 FABEMU_API int fabemu_recv_from(struct fabemu_queue *queue, struct fabemu_source from, uint64_t tag,
                                 uint64_t ignore, const struct fabemu_iov *iov, unsigned iovs,
                                 struct fabemu_req *req);
@@ -510,9 +512,9 @@ struct fabemu_multi {
     size_t bytes;
     size_t min_bytes; /* the buffer takes no further message when less space is left; at least 1 */
     /* Called when a message matches, with the request of fabemu_recv_multi(). @at: address at which
-       the message will be stored. Returns the request of this message, as the caller of
-       fabemu_recv() would prepare it, or NULL if there is no memory for a request. The caller holds
-       the adapter's lock, so this function must be short and must not call this library */
+       the message will be stored. Returns a request for this message, prepared as for
+       fabemu_recv(), or NULL if there is no memory for a request. The caller holds the adapter's
+       lock, so this function must be short and must not call this library */
     struct fabemu_req *(*next)(struct fabemu_req *req, void *at);
 };
 
@@ -997,11 +999,11 @@ FABEMU_API int fabemu_group_join(struct fabemu *fab, uint32_t id, uint32_t membe
  * in the caches.
  * Errors: those of fabemu_group_create(). If the fabric refuses the group, each member gets the
  * same error once, even if its cause has gone in the meantime. -ENOSPC can also mean that only
- * narrow windows are left, or that more than 64 groups that another member had created were
- * refused or broke before this process called this function for them. Such a process can join
- * groups of that member, but cannot create any with it. -EPIPE, the group broke before this process
- * joined it.
- * -ENOTCONN, or -ENOMEM in this process: only this member has failed, and the group breaks.
+ * narrow windows are left. It can also mean that another member had created more than 64 groups
+ * that were refused or broke before this process called this function for them. From then on this
+ * process can join that member's groups, but cannot create a group with that member. -EPIPE, the
+ * group broke before this process joined it. -ENOTCONN, or -ENOMEM in this process: only this
+ * member has failed, and the group breaks.
  * Thread: any. Blocks until the fabric's manager has replied.
  */
 FABEMU_API int fabemu_group_open(struct fabemu *fab, const char *key, const uint32_t *nodes,
@@ -1167,7 +1169,8 @@ FABEMU_API bool fabemu_reducible(unsigned op, unsigned type);
  * has mapped and the network can test. The process may use them like any other memory: it may store
  * into them, and register them so that peers put into them or change them by atomics. Each member
  * chooses a range of these words for the group, and word FABEMU_WORDS + i of the group is then word
- * i of each member's range. By tests, members can find out the values of each other's words.
+ * i of each member's range. By repeated tests, a member can find out the values of the others'
+ * words.
  *
  * The program must store with release order, for example by C11 atomics. Then the data that the
  * member had written to memory, and its puts that were complete before the store, are visible to a
@@ -1276,8 +1279,8 @@ FABEMU_API int fabemu_outside(struct fabemu *fab, const char *why);
 /**
  * fabemu_finalizing - name a function that returns whether the program has called MPI_Finalize, for
  * reports of standstills. The library calls it about once a second, with a lock held. It must not
- * call the library. @asked: NULL: no function. After this call has returned, the function that was
- * named before is not called again.
+ * call the library. @asked: the function; NULL removes it. After this call has returned, the
+ * function that was named before is not called again.
  * Thread: any.
  */
 FABEMU_API void fabemu_finalizing(struct fabemu *fab, bool (*asked)(void));
@@ -1304,7 +1307,7 @@ enum fabemu_why {
     FABEMU_WHY_FINALIZE, /* MPI is shutting down */
     FABEMU_WHY_OFF,      /* disabled by an option */
     FABEMU_WHY_SLOWER, /* messages were measured to be faster for this size and number of members */
-    FABEMU_WHY_COUNTS, /* a member need not know how much data the others send */
+    FABEMU_WHY_COUNTS, /* MPI does not tell a member how much data the others send */
     FABEMU_WHYS
 };
 

@@ -62,7 +62,7 @@ struct topo_route {
     uint32_t first;      /* node */
     uint32_t span;       /* nodes; a multiple of stride, unless the range ends with the last node */
     uint32_t stride;     /* nodes per block, at least 1 */
-    uint32_t spread;     /* number of paths up from a switch at the bottom to this height; not 0 */
+    uint32_t spread;     /* number of upward paths from a bottom switch to this level; not 0 */
     uint32_t set_count;  /* general: number of sets */
     uint32_t nodes;      /* general: elements of where[]; other nodes have no route */
     emu_ports elsewhere; /* empty: other nodes are unreachable, or the table is general */
@@ -108,7 +108,7 @@ enum topo_up {
 const char *topo_up_name(enum topo_up up);
 const char *topo_up_text(enum topo_up up);
 
-/* The parts of a QsNet III network, and numbers of things in a file that were ignored. */
+/* The parts of a QsNet III network, and how many devices and cables of a file were ignored. */
 struct topo_parts {
     uint32_t node_chassis; /* 0: this is no QsNet III network */
     uint32_t top_chassis;
@@ -366,7 +366,8 @@ struct topo_at {
  * topo_without - copy the network without some cables. The levels stay, and all routes are computed
  * again.
  * @cut: one end of each cable to remove, at a switch.
- * @unreachable: gets the number of pairs of a switch with nodes and a destination without a route.
+ * @unreachable: gets the number of pairs that have no route. The first of a pair is a switch with
+ * nodes, the second is a destination.
  * Errors: -EINVAL, an end has no cable; -ENOMEM; -E2BIG.
  */
 int topo_without(struct topo_graph **ret, const struct topo_graph *graph, const struct topo_at *cut,
@@ -391,10 +392,10 @@ struct topo_tree {
 /**
  * topo_tree_build - plan a collective tree, as the paper's buildTree does (OQ §2.1). Climb from the
  * first member's switch, always by the least loaded parent, to a switch that has all members below.
- * Then descend to the members. Cases that the paper leaves open: both ends of every edge are set
- * once; if a parent leads to no switch with all members below, the next parent is tried; among
- * equally loaded parents the parent at the lowest port is taken, so that the same input gives the
- * same tree. If several links lead to the next switch or to the member, successive trees take
+ * Then descend to the members. Cases that the paper leaves open: the port at each end of an edge is
+ * added once; if a parent leads to no switch with all members below, the next parent is tried;
+ * among equally loaded parents the parent at the lowest port is taken, so that the same input gives
+ * the same tree. If several links lead to the next switch or to the member, successive trees take
  * different links. A member with several links uses one of them: topo_tree_link().
  * @members: distinct nodes, at least 2. @load: by switch, its number of trees: topo_tree_charge().
  * Errors: -EINVAL, a member is out of range or repeated; -EHOSTUNREACH, no switch has all members

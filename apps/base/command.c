@@ -264,7 +264,7 @@ static bool is_in_file(const char *path, const char *name)
     return found;
 }
 
-/* Return whether the user has set a variable, also to "", or its parameter in a file. */
+/* Return whether the user has set a variable, even to "", or has set its parameter in a file. */
 static bool is_set(const char *name)
 {
     const char *home = getenv("HOME"), *parameter = name + strlen("OMPI_MCA_");

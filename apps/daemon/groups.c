@@ -24,8 +24,8 @@
  * then the group is kept, unless more than KEPT_MAX ended groups are charged to one node. Then the
  * fabric forgets the errors of the oldest group. A process that was owed a forgotten error may
  * still ask for that group. It must not create the group anew, because the others would never join.
- * Therefore such a process creates no group by a key any more that has this node as a member: its
- * request is refused, and the other members get this refusal, too.
+ * Therefore the fabric refuses every later request of such a process to create, by a key, a group
+ * that has this node as a member. The other members get this refusal, too.
  *
  * A group is charged to the process that created it. When that process leaves, the first of the
  * remaining members is charged. No process may have more than its share of the groups
@@ -643,7 +643,7 @@ static struct member *find_answer(struct daemon *daemon, const struct client *cl
     return found;
 }
 
-/* Check that the process is owed no forgotten error, which it may be asking for. */
+/* Refuse the request if it may ask for a group whose error the fabric has forgotten. */
 static int check_forgotten(const struct daemon *daemon, const struct client *client,
                            const uint32_t *nodes, uint32_t count, const struct group_key *key,
                            char *error, size_t error_bytes)
@@ -654,9 +654,9 @@ static int check_forgotten(const struct daemon *daemon, const struct client *cli
         for (uint32_t i = 0; i < count; i++)
             if (nodes[i] == entry->holder)
                 return fail(-ENOSPC, error, error_bytes,
-                            "more than %u groups of node %u were refused or broke for which the "
-                            "process at node %" PRId64 " has not asked; it cannot create groups "
-                            "with node %u by a key any more",
+                            "more than %u groups of node %u were refused or broke before the "
+                            "process at node %" PRId64 " asked for them; this process can no "
+                            "longer create groups with node %u by a key",
                             KEPT_MAX, entry->holder, client->node, entry->holder);
     return 0;
 }
@@ -740,9 +740,9 @@ static void refuse_join(struct daemon *daemon, struct client *client, int64_t id
                            id, group->over_by);
     else
         daemon_reply_error(daemon, client, -ENOENT,
-                           "this process cannot join group %" PRId64 ": the group does not exist, "
-                           "or not any more; it ends when a member leaves before all members have "
-                           "joined",
+                           "this process cannot join group %" PRId64 ": the group does not exist "
+                           "or has ended; a group ends when a member leaves before all members "
+                           "have joined",
                            id);
 }
 

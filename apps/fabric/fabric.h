@@ -40,7 +40,7 @@ struct fabric_node_ops {
     void *ctx;
 };
 
-/* let the fabric choose a number for the cores of this host */
+/* the fabric chooses a number that suits the cores of this host */
 #define FABRIC_THREADS_AUTO   0u
 #define FABRIC_THREADS_DEVICE UINT32_MAX /* one thread per switch */
 #define FABRIC_GROUPS_MAX     65536      /* limit of groups that exist at the same time */
@@ -56,7 +56,7 @@ struct fabric_config {
     unsigned set_count;
     const char *provider; /* for reports: name of the libfabric provider; NULL: "fabemu" */
     enum emu_clock_mode clock;
-    struct emu_compute compute; /* clock virtual: how the computing of processes counts */
+    struct emu_compute compute; /* clock virtual: how much time the computing of processes takes */
     uint32_t date_s;  /* clock virtual: date at time 0, seconds since 1970; 0: that of the host */
     uint32_t threads; /* a count, or FABRIC_THREADS_* */
     uint64_t seed;
@@ -128,7 +128,8 @@ uint64_t fabric_outside_ns(const struct fabric *fabric, uint32_t node);
 
 /**
  * fabric_host_time - clock virtual: return how the process at @node measures the host's time, as
- * bits of enum emu_host_time; other bits are ignored. 0: it does not, or the node has no process.
+ * bits of enum emu_host_time; other bits are ignored. 0: it does not measure it, or the node has no
+ * process.
  * Thread: manager.
  */
 uint32_t fabric_host_time(const struct fabric *fabric, uint32_t node);
@@ -208,8 +209,8 @@ int fabric_multicast_create(struct fabric *fabric, const uint32_t *nodes, uint32
                             uint32_t sources, uint32_t *group, char *error, size_t error_bytes);
 
 /**
- * fabric_groups_left - return how many more groups of these nodes that can combine are possible at
- * most.
+ * fabric_groups_left - return an upper bound on the number of further groups of these nodes that
+ * can combine.
  */
 uint32_t fabric_groups_left(const struct fabric *fabric, const uint32_t *nodes, uint32_t count);
 

@@ -111,8 +111,9 @@ struct fabric_links {
     uint64_t replanned;    /* number of trees that have lost a link and were replaced */
     bool drop_unreachable; /* drop segments whose destination is unreachable; else they wait */
     uint64_t partitioned;  /* number of segments dropped because of drop_unreachable */
-    bool assume_reachable; /* rerouting in flight acts as if every destination were reachable */
-    bool *severed;         /* by cable: whether it led to a lost host (hosts.c); NULL: none did */
+    /* fabric_reroute_in_flight() acts as if every destination were reachable */
+    bool assume_reachable;
+    bool *severed; /* by cable: whether it led to a lost host (hosts.c); NULL: none did */
     /* by destination, then switch: whether a route between them uses a severed cable (hosts.c) */
     bool *uses_severed;
     bool *out;   /* by cable: out of use (fabric_link_set()) */
@@ -160,7 +161,7 @@ struct fabric_drops {
     uint32_t count, taken, most;
     uint32_t urgent;                      /* number of queued losses that are not of a pair */
     uint32_t recent[FABRIC_DROPS_RECENT]; /* by hash of a pair: index in `at` of its last loss */
-    uint64_t refused;  /* losses that other hosts reported, but cannot have found */
+    uint64_t refused;  /* number of false reports: of losses that the host cannot have found */
     uint64_t now_ps;   /* time of the last scan */
     uint64_t given_up; /* number of packets that the nodes' engines had given up at the last scan */
     bool left;         /* since the last scan a node has left a group that still has members */
@@ -278,9 +279,11 @@ uint32_t fabric_crossing_segments(const struct fabric_config *config);
  */
 uint32_t fabric_own_cables(const struct fabric *fabric, uint32_t *crossing);
 
-int fabric_make_crossings(struct fabric *fabric);  /* list the cables to other hosts; -ENOMEM */
-int fabric_make_host_links(struct fabric *fabric); /* create the devices; errors of create() */
-int fabric_plug_crossings(struct fabric *fabric);  /* join the cables to them; errors of join() */
+int fabric_make_crossings(struct fabric *fabric); /* list the cables to other hosts; -ENOMEM */
+/* create the devices of the host links; errors: those of create() in hosts->ops */
+int fabric_make_host_links(struct fabric *fabric);
+/* join the cables to these devices; errors: those of join() in hosts->ops */
+int fabric_plug_crossings(struct fabric *fabric);
 void fabric_free_host_links(struct fabric *fabric);
 
 /* Return whether segments from @from to @to may use a severed cable (fabric_sever()). */

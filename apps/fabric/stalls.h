@@ -6,7 +6,7 @@
  *
  * A *contribution* is one member's operand of a collective. The segments of a group's collectives
  * are numbered. Each member sends one contribution to each of these segments. On the coordinator of
- * several hosts, functions that need held workers release them during queries.
+ * several hosts, functions that need held workers let the workers run during queries.
  */
 #ifndef APPS_FABRIC_STALLS_H
 #define APPS_FABRIC_STALLS_H
@@ -105,7 +105,7 @@ struct fabric_stall {
     uint32_t sw;   /* the switch at one end; TOPO_NONE: the node's adapter is at this end */
     uint32_t port; /* port of the switch, or number of the node's link */
     enum fabric_wait wait;
-    uint64_t since_ns; /* time of the last sample that found new segments sent; emu_now_ns() */
+    uint64_t since_ns; /* emu_now_ns() at the last sample at which it had sent new segments */
 };
 
 /**

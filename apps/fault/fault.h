@@ -104,7 +104,7 @@ struct fault_where {
 /* An event at which a fault begins: the fabric has executed the nth collective of a kind. */
 struct fault_event {
     uint32_t kind;  /* enum emu_kind */
-    uint32_t group; /* its collectives count; EMU_FAULT_ANY: any group that reaches n */
+    uint32_t group; /* whose collectives are counted; EMU_FAULT_ANY: any group that reaches n */
     uint64_t nth;   /* n, from 1; 0: the fault waits for no event */
 };
 

@@ -251,9 +251,9 @@ struct coll_fabemu_call {
     enum fabemu_coll coll;
     int root;
     const void *in; /* contribution; MPI_IN_PLACE: it is in @out */
-    /* number of elements of type @in_type in @in; if @in has a block for each rank: in a block */
+    /* number of elements of type @in_type in @in or, if @in has a block per rank, in each block */
     int in_count;
-    int count;                /* number of elements; if there are several parts: of each part */
+    int count;                /* number of elements or, if there are several parts, in each part */
     ompi_datatype_t *in_type; /* NULL: @in has elements of type @dtype, or MPI ignores the type */
     ompi_datatype_t *dtype;   /* NULL: a barrier, or MPI ignores the type on this rank */
     void *out;                /* result, or the buffer of a broadcast */
@@ -278,9 +278,9 @@ size_t coll_fabemu_bytes(ompi_communicator_t *comm, const ompi_datatype_t *dtype
                          const int *counts);
 
 /**
- * coll_fabemu_of_blocks - complete a gather, scatter or all-to-all, in which each rank has a block
- * of data for one or for all ranks. Sets the size. Sets to NULL the types that MPI ignores on this
- * rank, because they may be invalid. Returns the call.
+ * coll_fabemu_of_blocks - fill in the call of a gather, scatter or all-to-all, in which each rank
+ * has a block of data for one or for all ranks. Sets the size. Sets to NULL the types that MPI
+ * ignores on this rank, because they may be invalid. Returns the call.
  */
 struct coll_fabemu_call coll_fabemu_of_blocks(ompi_communicator_t *comm,
                                               struct coll_fabemu_call call);
@@ -389,7 +389,11 @@ int coll_fabemu_status(const struct fabemu_req *reqs, int parts);
 int coll_fabemu_finish(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                        struct coll_fabemu_call *call, int err);
 
-/** coll_fabemu_failed - print why a collective has failed. Returns MPI_ERR_OTHER. */
+/**
+ * coll_fabemu_failed - print why a collective has failed. Returns MPI_ERR_OTHER.
+ * coll_fabemu_failed_alone - the same for a collective that only this rank could not post; then
+ * abort the program.
+ */
 int coll_fabemu_failed(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                        enum fabemu_coll coll, int err);
 int coll_fabemu_failed_alone(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,

@@ -125,7 +125,7 @@ void web_admission_close(struct web_admission *admission);
 /* request.c: return whether the first WEB_TOKEN_CHARS characters are the token. Constant time. */
 bool web_same_token(const char *token, const char *given);
 
-/* server.c: notify the starter of the server that a browser has opened the page. */
+/* server.c: notify the parent process that a browser has opened the page. */
 void web_page_opened(struct web_server *server);
 
 /* server.c: set conn->busy. If @busy is false, the time-out WEB_REQUEST_MS begins. */
@@ -159,7 +159,10 @@ void web_answer_free(struct web_answer *answer);
 /** web_link_await - suspend the browser's connection until the fabric sends data. */
 void web_link_await(struct web_link *link);
 
-/** web_link_step - read what the fabric has sent, or detect a time-out; resume the browser. */
+/**
+ * web_link_step - read what the fabric has sent, or detect a time-out. Then resume the browser's
+ * connection.
+ */
 void web_link_step(struct web_link *link, bool readable);
 
 /** web_stream_read - write lines as server-sent events: callback of microhttpd. */

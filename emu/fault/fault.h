@@ -37,14 +37,14 @@
 struct emu_fault_rates {
     uint32_t lost;
     /*
-     * one bit of the header is flipped (of a later segment of a packet: of its continuation
-     * header); if the entry is a reply, it is lost instead
+     * one bit of the header is flipped, or of the continuation header if the segment is not the
+     * first of its packet; if the entry is a reply, it is lost instead
      */
     uint32_t head;
     uint32_t payload;    /* one bit of the payload is flipped; if there is none, of the header */
     uint32_t duplicated; /* a duplicate arrives later */
     uint32_t late;       /* the entry arrives later */
-    uint64_t late_ps;    /* longest delay; raw: up to EMU_FAULT_DELAYED entries overtake */
+    uint64_t late_ps;    /* longest delay; raw: up to EMU_FAULT_DELAYED entries overtake it */
 };
 
 /* What happened to an entry on the cable. */

@@ -86,7 +86,7 @@ struct emu_pending_group {
 struct emu_pending_mismatch {
     uint32_t group;
     uint32_t node;   /* sender of the segment that did not match; EMU_PENDING_ANY: no mismatch */
-    uint64_t number; /* number of the collective, or of a later one */
+    uint64_t number; /* number of this collective; an earlier one may have differed, too */
     struct emu_pending_what mine, other;
     char name[EMU_PENDING_NAME];
 };
@@ -101,9 +101,10 @@ struct emu_pending_mismatch {
 #define EMU_PENDING_SYNC_REPLY (UINT64_C(1) << 33)
 
 struct emu_pending {
-    uint64_t written_ns;        /* when the block was last written; 0: never */
-    uint64_t quiet_ns;          /* since when no operation has begun, progressed or completed; the
-                                   end of a long sleep on clock virtual; may be in the future */
+    uint64_t written_ns; /* when the block was last written; 0: never */
+    /* time since which no operation has begun, progressed or completed. A long sleep on clock
+       virtual sets it to the end of the sleep, which may be in the future */
+    uint64_t quiet_ns;
     uint32_t waits;             /* 1: the program polls for completions and finds none */
     uint32_t groups;            /* number of entries in group[] */
     uint32_t more;              /* 1: further groups did not fit */

@@ -25,8 +25,8 @@
  * supersteps can contain, it violates the protocol, which ends the barrier.
  *
  * Source: Valiant, "A bridging model for parallel computation", 1990 (supersteps); Nicol, "The cost
- * of conservative synchronization in parallel discrete event simulations", 1993 (windows of the
- * lookahead whose begin all hosts agree on).
+ * of conservative synchronization in parallel discrete event simulations", 1993 (windows that
+ * are as long as the lookahead, and whose beginning all hosts agree on).
  *
  * Thread: any, but only one at a time calls these functions. A lock excludes the keeper thread.
  */

@@ -71,7 +71,7 @@
 #define EMU_HOSTLINK_QUANTUM 32u
 #define EMU_HOSTLINK_DEPTH   256u   /* clock raw: least depth of a cable */
 #define EMU_HOSTLINK_DEEP    512u   /* clock raw: greatest depth of a cable */
-#define EMU_HOSTLINK_DEPTHS  16384u /* clock raw: sum of all depths, if these limits allow */
+#define EMU_HOSTLINK_DEPTHS  16384u /* clock raw: sum of all depths, if the two limits permit */
 /* maximum number of control bytes in flight or not yet read by the peer */
 #define EMU_HOSTLINK_WINDOW (1u << 16)
 

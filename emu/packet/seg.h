@@ -154,8 +154,8 @@ static_assert(offsetof(struct emu_hdr, src) == 4 && __BYTE_ORDER__ == __ORDER_LI
 
 /*
  * A header as two words, for code that makes or compares many headers. Writing fields to memory and
- * then loading the words stalls on store forwarding: this took 13 % of the time of a stream's
- * sender and its worker on one core.
+ * then loading the words stalls on store forwarding. With the sender of a stream and its worker on
+ * one core, this took 13 % of the time.
  */
 struct emu_hdr_words {
     uint64_t ends;   /* dst, and src in the upper half */

@@ -27,9 +27,9 @@
 #define EMU_VCS_KEPT_OF    8u  /* cables of at least 8 channels keep some free: emu_vcs_kept() */
 
 /**
- * emu_vcs_kept - return how many of the @count channels of a cable a packet of @priority must leave
- * free for packets of higher priorities. Otherwise a packet of a higher priority would have to wait
- * for the reply to a long packet. Pure.
+ * emu_vcs_kept - return how many channels of a cable with @count channels must stay free when a
+ * packet of @priority opens one. They are for packets of higher priorities. Otherwise a packet of a
+ * higher priority would have to wait for the reply to a long packet. Pure.
  */
 static inline uint32_t emu_vcs_kept(uint32_t count, uint32_t priority)
 {
@@ -137,13 +137,13 @@ static inline uint32_t emu_vcs_room_for(const struct emu_vcs *channels, uint32_t
     return channels->pool + !channels->used[c];
 }
 
-/** emu_vcs_room_new - emu_vcs_room_for() of the channel that emu_vcs_open() would open. */
+/** emu_vcs_room_new - as emu_vcs_room_for(), for the channel that emu_vcs_open() would open. */
 static inline uint32_t emu_vcs_room_new(const struct emu_vcs *channels)
 {
     return channels->pool + ((channels->usable & ~channels->open & ~channels->occupied) != 0);
 }
 
-/** emu_vcs_spend_all - use slots for @count segments of @c: 1 up to emu_vcs_room_for(). */
+/** emu_vcs_spend_all - use slots for @count segments of @c. @count: 1 to emu_vcs_room_for(). */
 static inline void emu_vcs_spend_all(struct emu_vcs *channels, uint32_t c, uint32_t count)
 {
     channels->pool = (uint8_t)(channels->pool - (count - !channels->used[c]));

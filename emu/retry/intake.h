@@ -137,7 +137,7 @@ void emu_intake_rerouted(struct emu_intake *intake, const struct emu_entry *entr
 void emu_intake_missed(struct emu_intake *intake, uint64_t at_ps);
 void emu_intake_back(struct emu_intake *intake, const struct emu_entry *entry, uint64_t at_ps);
 
-/** emu_intake_check - emu_link_check() for a cable with an intake. */
+/** emu_intake_check - check a cable with an intake, as emu_link_check() checks other cables. */
 const char *emu_intake_check(const struct emu_intake *intake, uint32_t held, uint32_t credits);
 
 /** emu_intake_bufs - return the number of references to pool buffers in the cable's ring. */

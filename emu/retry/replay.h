@@ -76,8 +76,8 @@ struct emu_replay {
 };
 
 /**
- * emu_retry_join - connect two devices by a cable with link-level retry (emu_link_join() does it
- * without). @tx belongs to a device that calls emu_replay_run(), @rx to one that calls
+ * emu_retry_join - connect two devices by a cable with link-level retry. (emu_link_join() connects
+ * them without retry.) @tx belongs to a device that calls emu_replay_run(), @rx to one that calls
  * emu_intake_take() and emu_intake_give(). @replay, @intake: zeros; their owners free them, after
  * an error, too. Errors: -ENOMEM.
  */
@@ -110,7 +110,7 @@ uint64_t emu_replay_run(struct emu_replay *replay, uint64_t until_ps);
  */
 void emu_replay_link(struct emu_replay *replay, bool up, uint64_t at_ps);
 
-/** emu_replay_slow - emu_tx_slow() for this cable. Thread: any, while the device is stopped. */
+/** emu_replay_slow - as emu_tx_slow(), for this cable. Thread: any, while the device is stopped. */
 void emu_replay_slow(struct emu_replay *replay, struct emu_slow *slow, uint32_t factor);
 
 /* What to do with a segment that waits for a cable that is down. */

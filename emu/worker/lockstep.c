@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * lockstep.c - advance simulated time together with processes. A process either *runs* or *waits*.
- * Labels of orderings are Z (docs/ORDERING.md).
+ * The labels of its memory orderings begin with Z (docs/ORDERING.md).
  */
 #include "emu/worker/lockstep.h"
 
@@ -37,8 +37,8 @@
 #define LOCKSTEP_ASLEEP_NS 50000000u
 
 /*
- * A worker that waits for processes pauses so often, and then sleeps. It does not yield, because
- * beside busy programs a yield takes milliseconds. A thread that wakes up runs sooner.
+ * A worker that waits for processes spins this many times, and then sleeps. It does not yield,
+ * because beside busy programs a yield takes milliseconds. A thread that wakes up runs sooner.
  */
 #define LOCKSTEP_SPINS 20u
 

@@ -365,7 +365,7 @@ void engine_host_notify(struct engine *e)
     emu_pool_drop_all_late(engine_cache(e));
 }
 
-/* --- clocks real and virtual: one segment at a time, which is in memory later ------- */
+/* --- clocks real and virtual: each segment takes time to reach memory --------------- */
 
 /*
  * Copy early_ps from the packet's channel, because the channel may start another packet during this

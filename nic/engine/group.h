@@ -48,7 +48,7 @@ enum engine_test { ENGINE_TEST_WORD, ENGINE_TEST_BARRIER };
  * A state: the contributions to one segment of a collective are combined here. Free if `have` is 0.
  */
 struct engine_coll {
-    /* first: engine_coll_of(); links the queue of results that wait to be sent */
+    /* entry in the queue of results that wait to be sent; first: engine_coll_of() casts it */
     struct engine_queued at;
     struct engine_group *group;
     uint64_t due_ps; /* when the result may be sent */
@@ -71,7 +71,7 @@ static_assert(EMU_PORT_WORDS > 1 || sizeof(struct engine_coll) == EMU_LINE,
 struct engine_seq_range {
     uint32_t from, to; /* to: one past the last */
 };
-/* number of half windows that may have numbers for which a member still waits */
+/* a member may still wait for sequence numbers in this many half windows */
 #define ENGINE_PASSED_RANGES 3u
 
 /* The state of a combining group at a member or combine unit. */
@@ -94,7 +94,8 @@ struct engine_tree {
     void *memory;                /* the allocation that contains this struct */
     uint32_t node[ENGINE_WIDTH]; /* node at each position */
     uint64_t word[EMU_WORDS];
-    /* words from EMU_WORDS on: a range of the memory of the host's process with this serial */
+    /* words from EMU_WORDS on: a range of the memory words of the host's process; `process` is the
+       serial number of this process */
     struct {
         uint32_t first, count;
         uint32_t process;

@@ -243,7 +243,7 @@ void engine_rebase_timers(struct engine *e, uint64_t by_ps);
 /* --- timed.c, deliver.c: the engine on a clock that has times, real or virtual -------- */
 
 struct engine_timed {
-    struct engine base; /* first: engine_timed_of() */
+    struct engine base; /* must be first, because engine_timed_of() casts it */
     /* when the delivery continues; EMU_NEVER: nothing to deliver, or the host has no space */
     uint64_t out_ps;
     uint64_t recv_ps; /* time from the check of a packet until it is in the host's memory */

@@ -65,7 +65,7 @@ uint32_t ofi_addr_format(uint32_t format);
  * ofi_addr_read - read an address in @format. @bytes must be exactly the size of the address; a
  * text is counted with its terminating zero.
  * ofi_addr_read_whole - read an address for which the caller gave no size.
- * ofi_addr_read_element - read an element of an array as fi_av_insert() takes it.
+ * ofi_addr_read_element - read an element of an array that has the form for fi_av_insert().
  * @format: a result of ofi_addr_format(). Errors: -FI_EINVAL.
  */
 int ofi_addr_read(uint32_t format, const void *from, size_t bytes, struct ofi_addr *ret);
@@ -95,9 +95,9 @@ size_t ofi_addr_text(uint32_t format, const struct ofi_addr *addr, char *text, s
 int ofi_addr_parse(const char *node, const char *service, uint64_t flags, struct ofi_addr *ret);
 
 /**
- * ofi_addr_dest - check that messages can be sent to @addr. If its node is OFI_NODE_SELF, replace
- * that by the node of the process of this host that has opened an endpoint with these queues. Then
- * the call waits for a reply of the fabric.
+ * ofi_addr_dest - check that messages can be sent to @addr. If its node is OFI_NODE_SELF, ask
+ * the fabric which process of this host has opened an endpoint with these queues, wait for the
+ * reply, and replace OFI_NODE_SELF by the node of that process.
  * Errors: -FI_EINVAL, @addr names no node or no queues; -FI_EHOSTUNREACH, @addr belongs to another
  * fabric; -FI_ECONNREFUSED, no process of this host has such an endpoint.
  */

@@ -69,7 +69,7 @@ struct ofi_request {
 int ofi_cm_open(struct ofi_cm *cm, struct fabemu *fab, struct fid *fid, uint16_t queue);
 /**
  * ofi_cm_start - add the channel to @eq, and receive messages. Lock: none.
- * @receives: number of receives to post; as many messages can arrive before one is handled.
+ * @receives: number of receives to post. This many messages can arrive before the first is handled.
  * Errors: -FI_ENOMEM and those of fabemu_recv(); then the caller closes the channel.
  */
 int ofi_cm_start(struct ofi_cm *cm, struct fid_eq *eq, unsigned receives);

@@ -49,10 +49,10 @@ struct ofi_trigger {
 /* An operation. It is free, then in flight, then an entry of a completion queue. */
 struct ofi_op {
     struct fabemu_req req; /* req.context is the context that the program passed */
-    struct ofi_op *next;   /* next in the pool, in the claims or in a completion queue */
+    struct ofi_op *next;   /* next in the pool, in ep->claims or in a completion queue */
     /* the endpoint at which it was posted; after completion: the endpoint that reports it */
     struct ofi_ep *ep;
-    /* a pending receive of a shared context, which has no endpoint yet; else NULL */
+    /* the shared receive context of a pending receive that has no endpoint yet; else NULL */
     struct ofi_srx *srx;
     struct ofi_pool *pool;
     struct ofi_cq *cq;      /* the queue that reports it; NULL: none */
@@ -67,8 +67,8 @@ struct ofi_op {
     bool wanted;                    /* success gets an entry, too; an error always gets one */
     /* called when the adapter has completed the request and `error` is set */
     void (*done)(struct ofi_op *op);
-    /* of a part: the operation in parts; of a message in a buffer for several messages: the
-       operation of the buffer */
+    /* if this is a part: the operation that was split; if this is a message in a buffer for
+       several messages: the operation of the buffer; else NULL */
     struct ofi_op *whole;
     /* number of pending parts or messages of an operation, plus 1 for the operation itself */
     _Atomic uint32_t parts;

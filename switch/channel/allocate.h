@@ -33,8 +33,8 @@
  *     segments were sent as in (2), a copy would wait for the slots of the other copies and for its
  *     own remaining segments. These would wait for slots of other packets, which in turn would wait
  *     for the copy. So such a broadcast is sent only into slots that were promised to it, for all
- *     its segments at once (emu/packet/vc.h), and nothing stops it before F. While it collects the
- *     slots, they are used by segments at F, which leave by (1), or promised to packets that
+ *     its segments at once (emu/packet/vc.h), and nothing stops it before F. A slot that it still
+ *     needs is either used by a segment at F, which leaves by (1), or promised to a packet that
  *     nothing stops. Meanwhile other packets on X do not take these slots, and go on as in (2).
  * (4) Each copy opens its channel, collects its slots and leaves independently. Only the slots and
  *     the channel of the cable *into* S wait for all copies, and that cable comes before the cables
@@ -42,7 +42,8 @@
  * (5) So the last segment arrives at F and gets a reply in the end. A reply needs no slot, only the
  *     wire, so the channel of X closes. By induction from the last cables backwards, all channels
  *     close.
- * Each tree of a group is such a route, so this holds for any number of trees.
+ * A packet takes the cables of each tree of a group in this order, too. So this holds for any
+ * number of trees.
  * It holds even if a link has only one channel, and no slots that its channels share (the pool).
  * One exception: a broadcast of more segments than a channel's slot and the pool can hold can never
  * be sent, and gets a NACK.
@@ -76,8 +77,8 @@ static inline uint32_t switch_channel_choose(struct switch_channels *ch, emu_por
 }
 
 /*
- * Update `light` and `openable` when `pending` of @o has increased to @pending, or decreases from
- * it.
+ * Update `light` and `openable` for a change of `pending` of @o by 1. @pending: the larger one of
+ * the old and the new value.
  */
 static inline void switch_channel_count(struct switch_channels *ch, uint32_t o, uint32_t pending)
 {

@@ -329,9 +329,9 @@ static uint32_t bypass_conts_all(struct switch_channels *ch, uint32_t p, uint32_
 }
 
 /* Update the state of both ports after @sent segments have moved from one cable to another. */
-static inline void bypass_went(struct switch_channels *ch, uint32_t p, uint32_t c, uint32_t w,
-                               const struct emu_ring_end *from, const struct emu_ring_end *to,
-                               uint32_t sent)
+static inline void bypass_moved(struct switch_channels *ch, uint32_t p, uint32_t c, uint32_t w,
+                                const struct emu_ring_end *from, const struct emu_ring_end *to,
+                                uint32_t sent)
 {
     struct switch_channel_in *in = &ch->in[p * EMU_VCS + c];
     struct switch_channel_port *out = &ch->port[w / EMU_VCS];
@@ -366,7 +366,7 @@ static inline uint32_t bypass_conts(struct switch_channels *ch, uint32_t p, uint
     if (!sent)
         return 0;
     in->tick = ch->out[w].tick = ch->tick;
-    bypass_went(ch, p, c, w, &from, &to, sent);
+    bypass_moved(ch, p, c, w, &from, &to, sent);
     return sent;
 }
 
@@ -446,7 +446,7 @@ static inline uint32_t bypass_head(struct switch_channels *ch, uint32_t p,
     emu_ring_skip(&from);
     if (sent > 1)
         sent = 1 + bypass_run(ch, in, &from, c, &to, by, sent - 1);
-    bypass_went(ch, p, c, o * EMU_VCS + by, &from, &to, sent);
+    bypass_moved(ch, p, c, o * EMU_VCS + by, &from, &to, sent);
     return sent;
 }
 

@@ -147,8 +147,9 @@ static inline const struct switch_impl *switch_impl_of(const struct switch_kind 
 struct switch_dev *switch_of(struct emu_dev *dev, const struct switch_kind *kind);
 
 /*
- * Return the ports with a cable to which the @signals of an event may belong. Several ports may
- * share a bit (emu_port_signal()), so some may have had no event; polling them does no harm.
+ * Return the ports that may have caused @signals, the signals of an event, and that have a cable.
+ * Several ports may share a bit (emu_port_signal()), so some of these ports may have had no event;
+ * polling them does no harm.
  */
 static inline emu_ports switch_signalled(const struct switch_dev *sw, uint64_t signals)
 {
@@ -222,8 +223,8 @@ static inline emu_ports switch_group_outs(const struct switch_group *group, uint
 
 /*
  * Count a dropped segment as bad, or as late if its @group no longer exists here. A late segment is
- * no error, because a member that leaves a group does not wait for the last token (a barrier of the
- * adapters) of its own adapter to arrive.
+ * no error: its adapter may send the last token (a barrier of the adapters) shortly before the
+ * member leaves the group, and the member does not wait until the token has arrived.
  */
 static inline void switch_count_drop(struct switch_dev *sw, const struct switch_group *group,
                                      const struct emu_hdr *hdr)

@@ -91,7 +91,8 @@ typedef struct emu_entry *(*switch_dequeue_fn)(struct switch_crosspoints *xp, ui
                                                uint32_t o);
 
 /*
- * How segments enter and leave the crosspoints of a kind, with the accounting of its credits.
+ * How segments enter and leave the crosspoints of one kind of switch, and how their credits are
+ * counted.
  * Collectives call these functions through the device. Unicasts and outputs use them as constants,
  * without indirect calls.
  */
@@ -132,8 +133,8 @@ struct switch_crosspoints_row {
     struct switch_settling *settling; /* for each port */
     /*
      * Outputs that this pass has checked and that are not plain local cables (tx.shape is not
-     * EMU_LINK_LOCAL). Such an output is in `shut`, or may take room[] segments. (For a plain local
-     * cable, only its credits count.)
+     * EMU_LINK_LOCAL). Such an output is in `shut`, or may take room[] segments. (How many segments
+     * a plain local cable may take depends only on its credits.)
      */
     emu_ports open;
     /* plain local cables that this pass has found open: row_put() */
@@ -179,7 +180,10 @@ static inline void switch_drop(struct switch_crosspoints *xp, const struct switc
 
 /* --- creation and checks: crosspoint.c, check.c ------------------------------------- */
 
-/* Initialize a device, after its base. False: no memory; the caller frees it in either case. */
+/*
+ * Initialize a device whose base is already initialized. False: no memory; the caller frees the
+ * device in either case.
+ */
 bool switch_crosspoints_init(struct switch_crosspoints *xp, uint32_t slots,
                              const struct switch_access *access);
 void switch_crosspoints_free(struct switch_crosspoints *xp);
@@ -187,7 +191,7 @@ void switch_crosspoints_free(struct switch_crosspoints *xp);
 /* Return whether the profile has crosspoints, no input buffers, and this credit policy. */
 bool switch_crosspoints_fit(const struct emu_profile *profile, enum emu_credit_policy credit);
 
-/* sane() of a struct switch_kind. */
+/* Implements sane() of struct switch_kind. */
 bool switch_crosspoints_sane(uint32_t ports, const struct emu_profile *profile);
 
 /* Return the bytes of a device with @slots slots, or how many segments its crosspoints can hold. */
@@ -243,7 +247,7 @@ void switch_enter(struct switch_crosspoints *xp, uint32_t row, const struct emu_
 void switch_queue(struct switch_crosspoints *xp, uint32_t row, emu_ports outs,
                   const struct emu_entry *entry);
 
-/* Return whether units are stalled. Units out of service are not stalled: they drop all. */
+/* Return whether units are stalled. Units out of service are not, because they drop all input. */
 static inline bool switch_units_stalled(const struct switch_crosspoints *xp)
 {
     return __builtin_expect(xp->impaired != NULL, 0) && xp->impaired->stalled && !xp->impaired->out;

@@ -63,7 +63,7 @@ struct emu_hostif {
     int bell;        /* eventfd written by the process; never read */
     bool simulated;  /* clock virtual */
     const struct emu_profile *profile;
-    struct emu_compute compute;      /* clock virtual: how the process's computing counts */
+    struct emu_compute compute;      /* clock virtual: how much time its computing takes */
     uint64_t late_ps_per_byte;       /* delay added by a slow wire: see emu_tx_late_ps() */
     struct emu_mcast_buf *mcast_buf; /* shared multicast buffer of the switch; NULL: none */
     struct emu_credits *credits; /* owned by the switch's emu_rx, and kept for the next process */
@@ -82,7 +82,8 @@ struct emu_hostif {
     /* Clock virtual, owned by the thread that advances the time (emu/worker/lockstep.h). */
     uint32_t sim_seen;  /* waits of the process that this thread has seen */
     uint32_t sim_ended; /* waits of the process that have ended */
-    uint32_t sim_quiet; /* quiet segments that have arrived during the wait sim_quiet_of */
+    /* number of quiet segments (simtime.h) that have arrived during wait number sim_quiet_of */
+    uint32_t sim_quiet;
     uint32_t sim_quiet_of;
     uint64_t sim_now_ps;   /* end of the last wait: the process's local time is not earlier */
     uint64_t sim_least_ps; /* earliest departure time of the next segment that the process posts */
@@ -110,8 +111,8 @@ struct emu_hostif {
     uint32_t unnotified_passes; /* for how many passes a notification has waited */
     bool wake_pending; /* the tail was published, and emu_hostif_wake() has not been called */
     /*
-     * next in the list of interfaces to notify; the last interface has itself; NULL: not in the
-     * list
+     * next in the list of interfaces to notify; the last interface points to itself; NULL: not in
+     * the list
      */
     struct emu_hostif *unnotified;
 
@@ -432,7 +433,10 @@ void emu_hostif_wake(struct emu_hostif *hostif);
  */
 void emu_hostif_notify_all(struct emu_worker *worker, bool now);
 
-/** emu_hostif_bell - request the bell (@wanted) or cancel. Returns whether there is work now. */
+/**
+ * emu_hostif_bell - ask the process to ring the bell when it posts or, if a segment waits for
+ * space, when it reads. @wanted false: withdraw this request. Returns whether there is work now.
+ */
 bool emu_hostif_bell(struct emu_hostif *hostif, bool wanted);
 
 #endif

@@ -122,7 +122,7 @@ struct session_loss {
     bool late;           /* the time-out was doubled, and no round trip was measured since */
     uint32_t widened;    /* how often the reordering window was doubled */
     uint64_t widened_ns; /* time when it was last doubled */
-    uint64_t sign_ns;    /* time of the last news that a retransmission was needless */
+    uint64_t sign_ns;    /* when the peer last reported that a retransmission was needless */
     uint32_t needless;   /* emu_frame.needless of the peer's last frame */
     uint32_t good;       /* frames retransmitted since sign_ns */
 };
@@ -151,7 +151,8 @@ struct emu_session {
     struct emu_session_counts counts;
     _Atomic uint64_t state; /* enum emu_session_state */
     _Atomic uint64_t rtt_ns;
-    uint64_t heard_ns;   /* when a frame last arrived from the peer, plus pauses of this host */
+    /* when a frame last arrived from the peer; most of each later pause of this host is added */
+    uint64_t heard_ns;
     uint64_t stepped_ns; /* time of the last step */
     uint64_t now_ns;     /* latest time that a caller has passed */
     uint64_t keep_ns;    /* interval of keep-alives */
@@ -260,7 +261,7 @@ void session_loss_rtt(struct emu_session *s, uint64_t rtt_ns);
 /** session_loss_has - remove a frame from its list, because the peer has received it. */
 void session_loss_has(struct emu_session *s, struct session_slot *slot, uint64_t now_ns);
 
-/** session_loss_arrived - packet @newest has reached the peer, with round trip @rtt_ns. */
+/** session_loss_arrived - note that packet @newest has arrived, with round trip @rtt_ns. */
 void session_loss_arrived(struct emu_session *s, uint32_t newest, uint64_t rtt_ns);
 
 /** session_loss_find - move frames that count as lost to session_loss.lost. */

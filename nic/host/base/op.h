@@ -149,7 +149,7 @@ struct nic_op *nic_op_find(struct fabemu *fab, uint32_t id, uint32_t node);
  * request, or free it if it serves a peer.
  */
 void nic_op_end(struct fabemu *fab, struct nic_op *op, int status);
-/** nic_op_post - nic_post() for an operation. Lock: not held. */
+/** nic_op_post - post an operation by nic_post(). Lock: not held. */
 int nic_op_post(struct fabemu *fab, struct nic_op *op);
 /** nic_op_call - describe an operation for nic_call_begin(). Lock: none. */
 struct emu_call nic_op_call(const struct nic_op *op);
@@ -160,7 +160,7 @@ void nic_op_report(const struct fabemu *fab, const struct nic_op *op);
  * is reached or there is no memory.
  */
 struct nic_serve *nic_op_serve(struct fabemu *fab, uint8_t kind, uint32_t node);
-/** nic_op_any - return whether @is() holds for an operation with @node that has an id. */
+/** nic_op_any - return whether @is() is true for any operation with @node that has an id. */
 bool nic_op_any(const struct fabemu *fab, uint32_t node, bool (*is)(const struct nic_op *op));
 /**
  * nic_op_fail_all - end all operations with @node (FABEMU_ANY_NODE: with all nodes) that have an
@@ -204,7 +204,7 @@ void nic_op_read(struct nic_op *op, void *dst, size_t bytes);
 struct nic_watched {
     /* when the operation was posted, by nic_now_ns() modulo 78 hours; 0: not watched */
     uint64_t began_ns : 48;
-    /* lowest bits of the message's number among the sender's requests to its receiver */
+    /* lowest bits of the message's number: the sender counts its requests to each receiver */
     uint64_t number : 16;
 };
 

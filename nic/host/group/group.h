@@ -45,7 +45,8 @@ struct nic_coll {
     void (*ended)(struct fabemu_group *g, struct nic_coll *c);
     struct nic_region *region; /* the region to be registered */
     uint64_t *key;             /* where the region's key is stored */
-    /* operand of the members' maximum reduction: a key, bytes, ~bytes */
+    /* operand of the reduction with MAX by which the members agree on a key and on the size: a key,
+       bytes, ~bytes */
     uint64_t agree[3];
 } __attribute__((may_alias));
 static_assert(sizeof(struct nic_coll) <= sizeof(((struct fabemu_req *)0)->opaque), "fits");
@@ -119,8 +120,7 @@ struct fabemu_group {
 
     /* For progress/pending.c. */
     char name[EMU_PENDING_NAME];
-    /* 1 + number of the first segment of the operation that was the oldest pending one at the last
-       sample */
+    /* names the oldest pending operation at the last sample: 1 + number of its first segment */
     uint64_t seen;
     uint64_t seen_ns; /* when that operation was first sampled */
 

@@ -24,10 +24,16 @@
 #include "nic/host/rx/queue.h"
 #include "nic/host/tx/answer.h"
 
-/* burst of answers to hellos; a process repeats its hellos quickly when it begins a handshake */
+/*
+ * maximum number of answers to hellos in a burst; a process repeats its hellos quickly when it
+ * begins a handshake
+ */
 #define ANSWER_AHEAD 16u
 
-/* burst of hellos in answer to other segments of a process that does not know us or our epoch */
+/*
+ * maximum number of hellos in a burst that answers other segments; their sender does not know this
+ * process or its epoch
+ */
 #define ANSWER_AHEAD_STRANGER 4u
 
 /*
@@ -142,10 +148,10 @@ static void hello_restart_if_taken(struct fabemu *fab, struct nic_peer *peer, ui
  * longer of two times: the time in which this process did not run, by its own clock (it may have
  * been stopped), and the time in which processes or the fabric had no core, as counted by the
  * fabric's manager. A part of each time still counts as silence, so that the wait ends. Of the
- * first time this part is an eighth of the bound for each late scan; of the second it is the part
- * that emu_starved_ns() never excludes. The manager may count a time that this process has already
- * noticed by its own clock. So that no time is excluded twice, the result is limited to the time
- * since the last scan with a result above 0.
+ * first time, an eighth of the bound counts for each late scan. Of the second time,
+ * emu_starved_ns() itself leaves out a part. The manager may count a time that this process has
+ * already noticed by its own clock. So that no time is excluded twice, the result is limited to the
+ * time since the last scan with a result above 0.
  */
 static uint64_t hello_away_ns(struct fabemu *fab, uint64_t now)
 {

@@ -81,7 +81,8 @@ struct nic_recv {
     struct fabemu_req *(*next)(struct fabemu_req *req, void *at);
     union {
         uint64_t min_bytes; /* of struct fabemu_multi */
-        uint32_t queue_id;  /* of one message: the queue, which may close before an armed start */
+        /* receive of one message: id of its queue, which may close before an armed one starts */
+        uint32_t queue_id;
     };
 } __attribute__((may_alias));
 NIC_OP_KIND(nic_recv_of, struct nic_recv, op);

@@ -183,7 +183,7 @@ static void draw_columns(enum telemetry_page page, const struct telemetry_view *
     char columns[TELEMETRY_ROW_BYTES], text[TELEMETRY_ROW_BYTES];
 
     telemetry_page_columns(page, view, columns, sizeof columns);
-    snprintf(text, sizeof text, "%-*s%s", ROW_COLUMNS, columns,
+    snprintf(text, sizeof text, "%-*s %s", ROW_COLUMNS, columns,
              has_bars() ? telemetry_page_bar(page) : "");
     line(HEAD_LINES - 1, A_REVERSE, text);
 }

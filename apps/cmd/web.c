@@ -45,7 +45,7 @@ static void print_address(const struct web *web)
         print_message("web: Ctrl-C ends the page");
 }
 
-/* Return whether @text, the first bytes of a file, may begin a recording. Ignores white space. */
+/* Return whether @text, the first bytes of a file, begins a recording. Ignores white space. */
 static bool is_beginning(const char *text, size_t bytes)
 {
     const char *expected = BEGIN;
@@ -53,7 +53,7 @@ static bool is_beginning(const char *text, size_t bytes)
     for (size_t i = 0; i < bytes && *expected; i++)
         if (!isspace((unsigned char)text[i]) && text[i] != *expected++)
             return false;
-    return true;
+    return !*expected;
 }
 
 /*
@@ -85,7 +85,7 @@ static int open_what(struct web *web, const char *what, char *error, size_t erro
     if (fstat(web->recording_fd, &st) < 0 || !S_ISREG(st.st_mode))
         return fail(-EINVAL, error, error_bytes, "%s is not a file", what);
     ssize_t bytes = pread(web->recording_fd, begin, sizeof begin, 0);
-    if (bytes > 0 && !is_beginning(begin, (size_t)bytes))
+    if (bytes < 0 || !is_beginning(begin, (size_t)bytes))
         return fail(-EINVAL, error, error_bytes,
                     "%s is not a recording (--record): it does not begin with telemetry_shape",
                     what);

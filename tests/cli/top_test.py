@@ -507,7 +507,7 @@ class Sorted(OnTerminal):
         self.resize(24, 120)
         os.kill(self.top.pid, signal.SIGWINCH)
         self.keys("s")
-        self.shows("SWITCH LEVEL", "segments/s")
+        self.shows("SWITCH LEVEL", " segments/s")
         hops = {s: sum(self.grew("links", 2 * c + (cable[0] == s), 0)
                        for c, cable in enumerate(SHAPE["cables"])
                        if cable[0] == s or (cable[2] and cable[3] == s)) for s in range(8)}

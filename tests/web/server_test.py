@@ -277,8 +277,10 @@ class Answers(WebCase):
         text = os.path.join(self.dir, "text")
         with open(text, "w") as f:
             f.write("int main(void)\n")
+        empty = os.path.join(self.dir, "empty")
+        open(empty, "w").close()
         for wrong, status, why in (
-                (self.dir, 2, "is not a file"), (f"{self.dir}/none", 2, "cannot read"),
+                (self.dir, 2, "is not a file"), (empty, 2, "is not a recording"), (f"{self.dir}/none", 2, "cannot read"),
                 (text, 2, "is not a recording"), ("none", 1, "neither a running fabric nor")):
             done = self.fabemu("web", wrong)
             self.assertEqual(done.returncode, status, done.stderr)

@@ -41,8 +41,8 @@ struct fabric_audit {
 
 /**
  * fabric_audit - check a fabric. On several hosts each checks its own devices, and the coordinator
- * adds the results (struct fabric_mirror). fabric_audit_host() - check only the devices of this
- * host.
+ * adds the results (struct fabric_mirror).
+ * fabric_audit_host() - check only the devices of this host.
  * @now_ps: on clock virtual, the time that fabric_advance() has reached.
  * @routes: check the routing tables, too. This holds no worker, but takes longest in a large
  * network. Errors: -ENOMEM. Thread: manager; on clock virtual not during fabric_advance().
@@ -74,7 +74,8 @@ uint64_t fabric_bufs_out(const struct fabric *fabric);
 
 /**
  * audit_json - audit the fabric and return the result. @routes: as in fabric_audit(). NULL: out of
- * memory. audit_json_of() - return the result of an audit as JSON. Thread: manager.
+ * memory.
+ * audit_json_of() - return the result of an audit as JSON. Thread: manager.
  */
 struct json_object *audit_json(struct fabric *fabric, bool routes);
 struct json_object *audit_json_of(const struct fabric_audit *audit);

@@ -49,8 +49,9 @@ int output_begin(int fd);
 
 /**
  * output_stream - truncate the file (output_begin()), and return a stream that writes to it. NULL:
- * errno says why. output_close() - close the stream, but not @fd. Errors: those of write() and
- * close(), negative; -EIO, an earlier write failed.
+ * errno says why.
+ * output_close() - close the stream, but not @fd. Errors: those of write() and close(), negative;
+ * -EIO, an earlier write failed.
  */
 FILE *output_stream(int fd);
 int output_close(FILE *stream);

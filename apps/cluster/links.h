@@ -85,10 +85,10 @@ bool links_up(const void *links);
 bool links_why(const void *links, char *text, size_t bytes);
 
 /**
- * links_launch_why - return whether the links to some host do not carry segments because the agent
- * on that host has failed. If so, write a line for the user to @text. @failed: a function that
- * returns whether the agent that this process started on @host has ended with an error. If so, it
- * describes the agent and the error in @text.
+ * links_launch_why - return true if the agent on some host has failed, so that the links to it
+ * carry no segments. If so, write a line for the user to @text. @failed: a function that returns
+ * whether the agent that this process started on @host has ended with an error. If so, it describes
+ * the agent and the error in @text.
  * @links: struct links. Thread: the thread that started the agents.
  */
 #define LINKS_HOW_BYTES 112
@@ -117,7 +117,7 @@ int links_rejoin(void *links, uint32_t host);
 bool links_refused(const void *links, uint32_t host, char *text, size_t bytes);
 
 /**
- * links_warn - print for each host that is not connected, although its frames arrive, the reason;
+ * links_warn - for each host whose frames arrive although it is not connected, print the reason;
  * for example, the host has another key. Prints at most one line for each pair of ports. The start
  * continues, because a stranger may have sent these frames. @links: struct links. Thread: always
  * the same.

@@ -180,7 +180,7 @@ static void draw_row(int y, const struct telemetry_board_row *row, double size_m
 
 static void draw_columns(enum telemetry_page page, const struct telemetry_view *view)
 {
-    char columns[TELEMETRY_ROW_BYTES], text[TELEMETRY_ROW_BYTES];
+    char columns[TELEMETRY_ROW_BYTES], text[2 * TELEMETRY_ROW_BYTES];
 
     telemetry_page_columns(page, view, columns, sizeof columns);
     snprintf(text, sizeof text, "%-*s %s", ROW_COLUMNS, columns,

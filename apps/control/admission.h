@@ -50,8 +50,8 @@ int admission_open(struct admission *admission);
 void admission_close(struct admission *admission);
 
 /**
- * admission_pause - stop accepting clients; they wait in the socket's queue. admission_resume() -
- * accept clients again. If that fails, the admission stays paused.
+ * admission_pause - stop accepting clients; they wait in the socket's queue.
+ * admission_resume() - accept clients again. If that fails, the admission stays paused.
  */
 void admission_pause(struct admission *admission);
 void admission_resume(struct admission *admission);

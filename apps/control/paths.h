@@ -87,8 +87,9 @@ void hosts_node_name(char *ret, size_t ret_bytes);
 
 /**
  * hosts_socket_name - write the name of a fabric's socket on this host. It consists of the fabric's
- * name and the host's, because hosts may share a folder. hosts_socket_anywhere() - write @path, the
- * path of that socket, with %h in place of the host's name, for programs on any host.
+ * name and the host's, because hosts may share a folder.
+ * hosts_socket_anywhere() - write @path, the path of that socket, with %h in place of the host's
+ * name, for programs on any host.
  */
 void hosts_socket_name(char *ret, size_t ret_bytes, const char *fabric);
 void hosts_socket_anywhere(char *ret, size_t ret_bytes, const char *path);

@@ -20,8 +20,8 @@ void daemon_faults_close(struct daemon *daemon);
 
 /**
  * daemon_faults_run - called when the timer has expired: execute the steps that are due, and
- * collect hits. On several hosts, let daemon_await() do this. daemon_faults_due() - do it now, if
- * the timer has expired.
+ * collect hits. On several hosts, let daemon_await() do this.
+ * daemon_faults_due() - do it now, if the timer has expired.
  */
 void daemon_faults_run(struct daemon *daemon);
 void daemon_faults_due(struct daemon *daemon);

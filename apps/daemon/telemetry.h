@@ -62,9 +62,11 @@ void telemetry_serve_run(struct daemon *daemon);
 
 /**
  * telemetry_serve_receive - take counters that another host has sent, as telemetry_receive() does.
- * Returns false if they are invalid. telemetry_serve_received_all() - take the snapshot, because
- * all queried hosts have replied or are lost. telemetry_serve_host_lost() - wait no longer for
- * @host; take the snapshot if no other host is left to wait for.
+ * Returns false if they are invalid.
+ * telemetry_serve_received_all() - take the snapshot, because all queried hosts have replied or are
+ * lost.
+ * telemetry_serve_host_lost() - wait no longer for @host; take the snapshot if no other host is
+ * left to wait for.
  */
 bool telemetry_serve_receive(struct daemon *daemon, const struct coordinator_piece *piece);
 void telemetry_serve_received_all(struct daemon *daemon);

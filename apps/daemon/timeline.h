@@ -41,7 +41,8 @@ void timeline_serve_run(struct daemon *daemon);
 
 /**
  * timeline_serve_receive - take operations that processes of another host have finished. Returns
- * false if they are invalid. timeline_serve_host_lost() - handle the loss of a host.
+ * false if they are invalid.
+ * timeline_serve_host_lost() - handle the loss of a host.
  * timeline_serve_host_back() - request operations from all other hosts, because a host was admitted
  * and no process has attached there yet.
  */

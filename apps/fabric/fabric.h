@@ -136,8 +136,8 @@ uint32_t fabric_host_time(const struct fabric *fabric, uint32_t node);
 
 /**
  * fabric_process_ps - return the time of the clock that processes use in their reports. It is the
- * host's monotonic clock or, on clock virtual, the simulated time. fabric_process_ns() - the same
- * in ns. Thread: any.
+ * host's monotonic clock or, on clock virtual, the simulated time.
+ * fabric_process_ns() - the same in ns. Thread: any.
  */
 uint64_t fabric_process_ps(const struct fabric *fabric);
 uint64_t fabric_process_ns(const struct fabric *fabric);
@@ -167,8 +167,9 @@ int fabric_attach(struct fabric *fabric, int64_t want, struct fabric_attachment 
  * those in flight to the node, and those that the process has posted but the fabric has not taken
  * yet. When this returns, all attached processes can see that this process has detached. The node
  * also leaves all of its groups; on several hosts the coordinator does this for all hosts
- * (fabric_node_leave()). fabric_detach_dead() - detach a process that has not requested it. That
- * process may still run and read shared multicast buffers.
+ * (fabric_node_leave()).
+ * fabric_detach_dead() - detach a process that has not requested it. That process may still run and
+ * read shared multicast buffers.
  */
 void fabric_detach(struct fabric *fabric, uint32_t node);
 void fabric_detach_dead(struct fabric *fabric, uint32_t node);
@@ -229,9 +230,10 @@ uint32_t fabric_node_groups(const struct fabric *fabric, uint32_t node, uint32_t
 
 /**
  * fabric_pause - hold all workers: return when each has stopped between two passes over its
- * devices. fabric_resume() - let them continue. On clock virtual these functions do nothing,
- * because no worker runs between two calls of fabric_advance(). Holding a worker costs two
- * wake-ups, so make many changes during one hold. Calls nest. Thread: manager.
+ * devices.
+ * fabric_resume() - let them continue. On clock virtual these functions do nothing, because no
+ * worker runs between two calls of fabric_advance(). Holding a worker costs two wake-ups, so make
+ * many changes during one hold. Calls nest. Thread: manager.
  */
 void fabric_pause(struct fabric *fabric);
 void fabric_resume(struct fabric *fabric);

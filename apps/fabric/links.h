@@ -41,8 +41,8 @@ uint32_t fabric_cable_count(const struct fabric *fabric);
 const struct fabric_cable *fabric_cable(const struct fabric *fabric, uint32_t i);
 
 /**
- * fabric_cable_at - return the cable at a port of a switch; TOPO_NONE: none. fabric_cable_of() -
- * return the cable at a link of a node; TOPO_NONE: none.
+ * fabric_cable_at - return the cable at a port of a switch; TOPO_NONE: none.
+ * fabric_cable_of() - return the cable at a link of a node; TOPO_NONE: none.
  */
 uint32_t fabric_cable_at(const struct fabric *fabric, uint32_t sw, uint32_t port);
 uint32_t fabric_cable_of(const struct fabric *fabric, uint32_t node, uint32_t link);
@@ -161,8 +161,9 @@ uint32_t fabric_combiners(const struct fabric *fabric);
 /**
  * fabric_combine_faults - return the fault rules about contributions to combiner @i, a switch or a
  * node (emu_faults_fold()); create them if needed. NULL: out of memory, or the combiner is on
- * another host. fabric_combine_faults_of() - return the rules, or NULL if none were created. The
- * log identifies combiner @i as cable 2 * fabric_cable_count() + @i. Thread: manager, workers held.
+ * another host.
+ * fabric_combine_faults_of() - return the rules, or NULL if none were created. The log identifies
+ * combiner @i as cable 2 * fabric_cable_count() + @i. Thread: manager, workers held.
  */
 struct emu_faults *fabric_combine_faults(struct fabric *fabric, uint32_t i);
 uint32_t fabric_combiner_host(const struct fabric *fabric, uint32_t i);
@@ -213,7 +214,8 @@ struct fabric_drop {
  * fabric_drops_find - scan the devices for losses and queue them. If contributions have waited for
  * the combine units of a switch for @bound_ps, and the units have done nothing, take the units out
  * of service. @bound_ps is EMU_NEVER: take none out of service. Call this a few times per
- * @bound_ps. fabric_drop_take() - take the next loss from the queue; false: the queue is empty.
+ * @bound_ps.
+ * fabric_drop_take() - take the next loss from the queue; false: the queue is empty.
  * fabric_drops_left() - return the length of the queue. A failed group cannot recover: its members
  * have to leave it. Thread: manager, workers run.
  */
@@ -232,8 +234,8 @@ uint32_t fabric_combine_waiting(const struct fabric *fabric, uint32_t sw, uint32
 /**
  * fabric_combine_exhaust - if @exhausted is true, refuse combine states in switch @sw to new groups
  * from now on, as if existing groups had reserved all of them; if it is false, end this. Existing
- * groups keep their states. fabric_combine_refused() - return the number of groups that were
- * refused for this reason.
+ * groups keep their states.
+ * fabric_combine_refused() - return the number of groups that were refused for this reason.
  */
 void fabric_combine_exhaust(struct fabric *fabric, uint32_t sw, bool exhausted);
 uint64_t fabric_combine_refused(const struct fabric *fabric, uint32_t sw);
@@ -311,9 +313,10 @@ void fabric_replan(struct fabric *fabric, uint64_t now_ps,
 
 /**
  * fabric_can_reroute_in_flight - return whether segments that wait for a link that is down can be
- * rerouted in flight. fabric_needs_replans() - return whether the manager must call
- * fabric_reroute_in_flight() and fabric_replan() repeatedly as long as any link is down, because
- * new tables alone do not help the segments and operations that are under way.
+ * rerouted in flight.
+ * fabric_needs_replans() - return whether the manager must call fabric_reroute_in_flight() and
+ * fabric_replan() repeatedly as long as any link is down, because new tables alone do not help the
+ * segments and operations that are under way.
  */
 bool fabric_can_reroute_in_flight(const struct fabric *fabric);
 bool fabric_needs_replans(const struct fabric *fabric);
@@ -328,8 +331,9 @@ uint32_t fabric_reroute_in_flight(struct fabric *fabric, uint32_t cable, uint64_
 
 /**
  * fabric_reroute_in_flight_all - call fabric_reroute_in_flight() for all cables that are out of
- * use. fabric_reroute_in_flight_remote() - let all other hosts call it, if this is the coordinator.
- * Both return how many segments were moved. Thread: manager, workers run.
+ * use.
+ * fabric_reroute_in_flight_remote() - let all other hosts call it, if this is the coordinator. Both
+ * return how many segments were moved. Thread: manager, workers run.
  */
 uint32_t fabric_reroute_in_flight_all(struct fabric *fabric, uint64_t now_ps);
 uint64_t fabric_reroute_in_flight_remote(struct fabric *fabric);
@@ -343,8 +347,8 @@ bool fabric_reaches(const struct fabric *fabric, uint32_t from, uint32_t to);
 /**
  * fabric_drop_unreachable - set whether fabric_reroute_in_flight() drops segments whose source
  * cannot reach their destination, and segments of groups whose members cannot reach each other. By
- * default such segments wait. fabric_dropped_unreachable() - return how many segments it has
- * dropped. Thread: manager.
+ * default such segments wait.
+ * fabric_dropped_unreachable() - return how many segments it has dropped. Thread: manager.
  */
 void fabric_drop_unreachable(struct fabric *fabric, bool drops);
 uint64_t fabric_dropped_unreachable(const struct fabric *fabric);

@@ -158,7 +158,8 @@ const char *fault_hits_are(enum fault_kind kind, bool packets);
 
 /**
  * fault_packet_name - return the name of a kind of packet on a cable, as in the text of a fault, or
- * "?" if it has none. fault_segment_name() - return the name of an enum emu_kind. Pure.
+ * "?" if it has none.
+ * fault_segment_name() - return the name of an enum emu_kind. Pure.
  */
 const char *fault_packet_name(enum emu_fault_packet packet);
 const char *fault_segment_name(unsigned kind);

@@ -102,7 +102,7 @@ void injector_destroy(struct injector *injector);
 /**
  * injector_add - add a fault, whose times count from @from_ps. @id: receives its number, from 1.
  * @text: receives one line for the user, as from fault_check(). Errors: as fault_check(); -ENOMEM,
- * also if too many faults are not over yet.
+ * also if the limit of faults that are not over is reached.
  */
 int injector_add(struct injector *injector, const struct fault *fault, uint64_t from_ps,
                  uint32_t *id, char *text, size_t text_bytes);
@@ -116,7 +116,8 @@ int injector_add_all(struct injector *injector, const struct fault_schedule *sch
 
 /**
  * injector_clear - end fault @id at @now_ps; it will not begin again. Errors: -ENOENT, no such
- * fault; errors of reverting it. injector_clear_all() - end all faults; returns the first error.
+ * fault; the errors that reverting it can have.
+ * injector_clear_all() - end all faults; returns the first error.
  */
 int injector_clear(struct injector *injector, uint32_t id, uint64_t now_ps);
 int injector_clear_all(struct injector *injector, uint64_t now_ps);
@@ -171,9 +172,10 @@ void injector_taken_out(struct injector *injector, uint32_t cable, uint64_t now_
 bool injector_waits(const struct injector *injector);
 
 /**
- * injector_count - return the number of listed faults. injector_at() - return the state of one, in
- * the order in which they were added. The list has all faults that are not over, and at least the
- * last 1000 that are over. injector_past() - return sums over the faults that are no longer listed.
+ * injector_count - return the number of listed faults.
+ * injector_at() - return the state of one, in the order in which they were added. The list has all
+ * faults that are not over, and at least the last 1000 that are over.
+ * injector_past() - return sums over the faults that are no longer listed.
  */
 uint32_t injector_count(const struct injector *injector);
 struct inject_state injector_at(const struct injector *injector, uint32_t i);

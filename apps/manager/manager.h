@@ -130,8 +130,9 @@ int manager_signal(struct manager *manager, uint32_t cable, bool signal, uint32_
 
 /**
  * manager_sever - report that the device or host at one end of the cable is lost, so that the cable
- * has no signal from @now_ps on. Errors: -ENOMEM. manager_rejoin() - report that the device or host
- * has rejoined. The cable then has its signal again, unless this was also lost for another reason.
+ * has no signal from @now_ps on. Errors: -ENOMEM.
+ * manager_rejoin() - report that the device or host has rejoined. The cable then has its signal
+ * again, unless this was also lost for another reason.
  */
 int manager_sever(struct manager *manager, uint32_t cable, uint64_t now_ps);
 void manager_rejoin(struct manager *manager, uint32_t cable, uint64_t now_ps);
@@ -159,9 +160,10 @@ bool manager_is_busy(const struct manager *manager);
 int manager_step(struct manager *manager, uint64_t now_ps);
 
 /**
- * manager_link_state - return the state of a cable's link. manager_link_outs() - return how often
- * this link has been taken out or lost. manager_rerouted() - return how many segments rerouting in
- * flight has moved. manager_links_out() - return the number of links not in use now.
+ * manager_link_state - return the state of a cable's link.
+ * manager_link_outs() - return how often this link has been taken out or lost.
+ * manager_rerouted() - return how many segments rerouting in flight has moved.
+ * manager_links_out() - return the number of links not in use now.
  */
 enum manager_link manager_link_state(const struct manager *manager, uint32_t cable);
 uint64_t manager_link_outs(const struct manager *manager, uint32_t cable);

@@ -324,9 +324,9 @@ static inline int coll_fabemu_part_count(const struct coll_fabemu_call *call, in
 }
 
 /**
- * coll_fabemu_part_bytes - return the size of @part. coll_fabemu_part_offset - return its offset if
- * all parts are packed one after the other. coll_fabemu_part_place - return where the elements of
- * @part are in the user's result.
+ * coll_fabemu_part_bytes - return the size of @part.
+ * coll_fabemu_part_offset - return its offset if all parts are packed one after the other.
+ * coll_fabemu_part_place - return where the elements of @part are in the user's result.
  */
 size_t coll_fabemu_part_bytes(const struct coll_fabemu_call *call, int part);
 size_t coll_fabemu_part_offset(const struct coll_fabemu_call *call, int part);
@@ -339,8 +339,8 @@ bool coll_fabemu_is_contiguous(const ompi_datatype_t *dtype, size_t count);
 
 /**
  * coll_fabemu_pack - copy @count elements of @buf, but at most @most bytes, to the contiguous
- * buffer @packed. coll_fabemu_unpack - copy them from @packed to @buf. Return OMPI_SUCCESS or an
- * error.
+ * buffer @packed.
+ * coll_fabemu_unpack - copy them from @packed to @buf. Return OMPI_SUCCESS or an error.
  */
 int coll_fabemu_pack(const void *buf, size_t count, const ompi_datatype_t *dtype, void *packed,
                      size_t most);

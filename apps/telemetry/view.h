@@ -108,9 +108,9 @@ void telemetry_view_settings(const struct telemetry_view *view, const char *befo
                              size_t ret_bytes);
 
 /**
- * telemetry_view_link - return the name of a cable's state. telemetry_view_kind() - return the name
- * of an operation; @kind: index in view->wait_kinds. telemetry_view_wait() - return the name of a
- * node's pending operation.
+ * telemetry_view_link - return the name of a cable's state.
+ * telemetry_view_kind() - return the name of an operation; @kind: index in view->wait_kinds.
+ * telemetry_view_wait() - return the name of a node's pending operation.
  */
 const char *telemetry_view_link(const struct telemetry_view *view, uint32_t cable);
 const char *telemetry_view_kind(const struct telemetry_view *view, uint32_t kind);

@@ -155,8 +155,8 @@ const void *emu_barrier_of(const struct emu_barrier *barrier, uint32_t host, siz
 void emu_barrier_fail(struct emu_barrier *barrier, const char *why);
 
 /**
- * emu_barrier_error - return 0, or the error that ended the barrier. emu_barrier_why - return a
- * line for the user that explains it.
+ * emu_barrier_error - return 0, or the error that ended the barrier.
+ * emu_barrier_why - return a line for the user that explains it.
  */
 int emu_barrier_error(const struct emu_barrier *barrier);
 const char *emu_barrier_why(const struct emu_barrier *barrier);

@@ -128,7 +128,8 @@ void ofi_pep_request(struct ofi_cm *cm, const struct ofi_addr *client, uint16_t 
 
 /**
  * ofi_request_hold - find a request by its handle, and add a reference. NULL: there is no such
- * request. ofi_request_release - drop a reference.
+ * request.
+ * ofi_request_release - drop a reference.
  */
 struct ofi_request *ofi_request_hold(struct ofi_fabric *fabric, const struct fid *handle);
 void ofi_request_release(struct ofi_request *request);

@@ -280,8 +280,9 @@ class Answers(WebCase):
         empty = os.path.join(self.dir, "empty")
         open(empty, "w").close()
         for wrong, status, why in (
-                (self.dir, 2, "is not a file"), (empty, 2, "is not a recording"), (f"{self.dir}/none", 2, "cannot read"),
-                (text, 2, "is not a recording"), ("none", 1, "neither a running fabric nor")):
+                (self.dir, 2, "is not a file"), (f"{self.dir}/none", 2, "cannot read"),
+                (empty, 2, "is not a recording"), (text, 2, "is not a recording"),
+                ("none", 1, "neither a running fabric nor")):
             done = self.fabemu("web", wrong)
             self.assertEqual(done.returncode, status, done.stderr)
             self.assertIn(why, done.stderr)

@@ -123,7 +123,7 @@ static bool agent_process_may_request(const struct agent *agent,
                                       const struct agent_process *process)
 {
     return !agent->over && !hosts_is_full(&agent->coordinator) && !process->ended &&
-           !process->closing && !process->wrong && !process->mid && !process->conn.out.bytes &&
+           !process->closing && !process->wrong && !process->in_line && !process->conn.out.bytes &&
            process->asked < HOSTS_ASKED_MOST;
 }
 
@@ -206,7 +206,7 @@ static void agent_process_settle(struct agent *agent, struct agent_process *proc
         return;
     }
     agent_process_acknowledge(agent, process);
-    if (process->wrong && !process->asked && !process->mid)
+    if (process->wrong && !process->asked && !process->in_line)
         agent_process_correct(process);
     all = agent_process_requests(agent, process);
     if (process->at_end && all)
@@ -274,7 +274,7 @@ void agent_process_line(struct agent *agent, struct agent_process *process,
      * the coordinator refused the process in the middle of a line, so the process cannot get this
      * reply
      */
-    if (process->mid) {
+    if (process->in_line) {
         json_object_put(line);
         agent_process_end(agent, process, true);
         return;
@@ -311,9 +311,9 @@ void agent_process_text(struct agent *agent, struct agent_process *process,
     size_t bytes = strlen(at);
     bool more = emu_json_number(message, "more", 0) != 0;
 
-    if (!process->mid && process->asked && strncmp(at, reply, strlen(reply)) == 0)
+    if (!process->in_line && process->asked && strncmp(at, reply, strlen(reply)) == 0)
         process->asked--;
-    process->mid = more;
+    process->in_line = more;
     process->owed += bytes;
     if (conn_put_text(&process->conn, at, bytes, !more))
         agent_process_end(agent, process, true);
@@ -395,10 +395,6 @@ static void count_starved(struct agent *agent)
     fabric_starved(agent->fabric, emu_starved_ns(since_ns, starved_ns), now_ns);
 }
 
-/*
- * Once a second, make the checks that the coordinator's daemon makes for the processes of its own
- * host.
- */
 void agent_process_tick(struct agent *agent)
 {
     uint64_t bound_ns = emu_bound_ns(agent->config->stopped_ms);
@@ -440,7 +436,7 @@ void agent_process_close(struct agent *agent)
         struct agent_process *process =
             emu_list_entry(agent->processes.next, struct agent_process, link);
 
-        if (!process->ended && !process->mid &&
+        if (!process->ended && !process->in_line &&
             conn_put(&process->conn, conn_event("shutdown")) == 0)
             conn_drain(&process->conn, 0);
         agent_process_free(agent, process);

@@ -25,7 +25,7 @@ struct agent_process {
     int64_t client;  /* the process's number in messages to the coordinator, unique on this host */
     pid_t pid;
     uint32_t asked;      /* number of requests that have no reply yet; at most HOSTS_ASKED_MOST */
-    bool mid;            /* the text sent to the process so far ends in the middle of a line */
+    bool in_line;        /* the text sent to the process so far ends in the middle of a line */
     size_t owed;         /* bytes of text from the coordinator that are not acknowledged yet */
     int wrong;           /* 0, or -errno of an invalid line that the process has sent after its
                           * last request */
@@ -58,7 +58,7 @@ struct agent {
     struct injector *injector;         /* NULL until the coordinator applies a fault on this host */
     struct telemetry_agent *telemetry; /* NULL while no samples of counters are requested */
     struct timeline_agent *timeline;   /* NULL while no finished operations are requested */
-    struct text_buf report;            /* last piece of a sample of either kind */
+    struct text_buf report;            /* last piece of a sample of counters or operations */
     struct conn coordinator;
     uint32_t coordinator_events;
     struct conn owner;
@@ -169,7 +169,10 @@ void agent_process_report_exits(struct agent *agent);
  */
 int agent_process_wait_ms(const struct agent *agent);
 
-/* Call this once a second. */
+/*
+ * Once a second, make the checks that the coordinator's daemon makes for the processes of its own
+ * host.
+ */
 void agent_process_tick(struct agent *agent);
 
 #endif

@@ -150,14 +150,14 @@ static bool piece_forward(struct coordinator_process *process)
 
     if (!ends && bytes < HOSTS_PIECE_BYTES)
         return false;
-    if (ends && !process->mid && !is_snapshot(text, bytes))
+    if (ends && !process->in_line && !is_snapshot(text, bytes))
         return false;
     message = to_client(process);
     json_object_object_add(message, "text", json_object_new_string_len(text, (int)bytes));
     if (!ends)
         json_add_number(message, "more", 1);
     emu_json_drop(&process->conn.in, bytes, ends);
-    process->mid = !ends;
+    process->in_line = !ends;
     process->unacked += bytes;
     coordinator_send(process->host, message);
     return true;

@@ -607,7 +607,8 @@ static int all_await(struct coordinator *coord, char *error, size_t error_bytes)
     if (err && ends_within(coord, 0))
         return fail(-ECANCELED, error, error_bytes, "ended before all hosts were connected");
     if (err)
-        fail(err, error, error_bytes, "%s%s", why, err == -EPROTO ? "" : " (--bound start)");
+        fail(err, error, error_bytes, "%s%s", why,
+             err == -EPROTO ? "" : "; --bound start sets how long to wait");
     return err;
 }
 

@@ -51,7 +51,7 @@ struct coordinator_process {
     struct coordinator_process_info info;
     uint32_t events; /* epoll events for which conn is registered */
     size_t unacked;  /* bytes of text sent to the process that its host has not acknowledged yet */
-    bool mid;        /* the text sent to the process so far ends in the middle of a line */
+    bool in_line;    /* the text sent to the process so far ends in the middle of a line */
     bool at_end;    /* the daemon has closed its socket; output that it has written is still sent */
     bool ended;     /* its connection to its own host has ended */
     bool forgotten; /* the daemon has freed its client */
@@ -82,9 +82,9 @@ struct coordinator_agent {
     struct coordinator_sample {
         bool begun;        /* a request was sent since sampling began */
         bool complete;     /* a whole sample has arrived since sampling began */
-        uint32_t asked;    /* number of requests that no piece has answered yet */
+        uint32_t asked;    /* number of requests to which no part of a sample has come back yet */
         uint64_t asked_ns; /* emu_now_ns() when the first of these requests was sent */
-        uint64_t pieces;   /* pieces of the current sample so far */
+        uint64_t pieces;   /* parts of the current sample that have arrived */
     } sample[HOSTS_SAMPLE_KINDS];
 };
 
@@ -108,8 +108,8 @@ struct coordinator {
     struct coordinator_config config;
     struct fabric_mirror mirror;
     int epoll;
-    int kept_fd;   /* eventfd: readable when kept messages, or output that waited for space, can
-                    * be handled */
+    int kept_fd;   /* eventfd: readable when there are kept messages to handle, or when output that
+                    * waited for space can be sent */
     int64_t calls; /* number of the last call */
     bool may_end;  /* a wait for a reply ends when signal_fd or owner_fd is readable */
     bool ends;     /* coordinator_call_last() was canceled, so it does not wait again */

@@ -1637,7 +1637,7 @@ static void end__of_a_failed_start_gives_the_reason(void)
     stage.config.links_up = never_up;
     stage.config.links_why = has_another_key;
     CU_ASSERT_EQUAL(coordinator_open(&stage.hosts, &stage.config, error, sizeof error), -ETIMEDOUT);
-    CU_ASSERT_STRING_EQUAL(error, "host b: another key (--bound start)");
+    CU_ASSERT_STRING_EQUAL(error, "host b: another key; --bound start sets how long to wait");
     stage.hosts = NULL;
     stage_close();
     CU_ASSERT_STRING_EQUAL(stage.why, error);

@@ -84,6 +84,7 @@ struct daemon_record {
     uint64_t disconnects_unconfirmed; /* disconnects that a peer did not confirm in time */
     uint32_t peak;                    /* largest number of nodes attached at the same time */
     uint32_t died;                    /* processes that ended without detaching */
+    uint32_t deaths;                  /* elements of `death` */
     struct daemon_death death[DAEMON_DEATHS_MAX]; /* the first of these processes */
 };
 

@@ -168,14 +168,29 @@ void daemon_exiting_add(struct daemon *daemon, struct client *client)
     emu_list_add(&daemon->exiting, &client->link);
 }
 
+/*
+ * Return whether the list of deaths has space for one on @host. A host other than the coordinator
+ * may have at most half of the list, so that the deaths on other hosts are listed, too.
+ */
+static bool has_space(const struct daemon *daemon, uint32_t host)
+{
+    const struct daemon_record *record = &daemon->record;
+    uint32_t held = 0;
+
+    for (uint32_t i = 0; i < record->deaths; i++)
+        held += fabric_node_host(daemon->config->fabric, record->death[i].node) == host;
+    return record->deaths < DAEMON_DEATHS_MAX &&
+           (!host || held < DAEMON_DEATHS_MAX - record->deaths);
+}
+
 static void record(struct daemon *daemon, const struct daemon_death *death)
 {
     struct json_object *event =
         json_add_node(daemon_event(daemon, "node_died", daemon_now_ps(daemon)), daemon->graph,
                       death->node);
 
-    if (daemon->record.died < DAEMON_DEATHS_MAX)
-        daemon->record.death[daemon->record.died] = *death;
+    if (has_space(daemon, fabric_node_host(daemon->config->fabric, death->node)))
+        daemon->record.death[daemon->record.deaths++] = *death;
     daemon->record.died++;
     json_add_number(event, "pid", (uint64_t)death->pid);
     json_add_text(event, "command", death->command);

@@ -47,6 +47,20 @@ static bool is_known(const struct daemon_record *record, const struct client *cl
     return false;
 }
 
+/*
+ * Return whether the list has space for a refusal on @host. A host other than the coordinator may
+ * have at most half of the list, so that the refusals on other hosts are listed, too.
+ */
+static bool has_space(const struct daemon_record *record, uint32_t host)
+{
+    uint32_t held = 0;
+
+    for (uint32_t i = 0; i < record->refusals; i++)
+        held += record->refusal[i].host == host;
+    return record->refusals < DAEMON_REFUSALS_MAX &&
+           (!host || held < DAEMON_REFUSALS_MAX - record->refusals);
+}
+
 /* Sent by the libfabric provider when fi_getinfo() finds nothing that satisfies the hints. */
 void daemon_refused(struct daemon *daemon, struct client *client, struct json_object *request)
 {
@@ -58,7 +72,7 @@ void daemon_refused(struct daemon *daemon, struct client *client, struct json_ob
     daemon_client_command(client, refusal.command, sizeof refusal.command);
     snprintf(refusal.what, sizeof refusal.what, "%s", emu_json_text(request, "what", ""));
     emu_printable(refusal.what);
-    if (record->refusals < DAEMON_REFUSALS_MAX && !is_attached(daemon, client) &&
+    if (has_space(record, refusal.host) && !is_attached(daemon, client) &&
         !is_known(record, client, refusal.what))
         record->refusal[record->refusals++] = refusal;
     daemon_send(daemon, client, conn_ok());

@@ -101,7 +101,7 @@ static struct json_object *deaths(const struct daemon_record *record,
 {
     struct json_object *all = json_object_new_array();
 
-    for (uint32_t i = 0; i < record->died && i < DAEMON_DEATHS_MAX; i++) {
+    for (uint32_t i = 0; i < record->deaths; i++) {
         const struct daemon_death *death = &record->death[i];
         struct json_object *one = json_object_new_object();
         json_add_node(one, graph, death->node);

@@ -635,6 +635,65 @@ static void group__is_created_and_breaks_everywhere(void)
     fixture_free();
 }
 
+/* A process of the host reports that the provider could not satisfy a request. */
+static void refuses(uint32_t h, uint32_t times)
+{
+    struct conn conn;
+    char what[16];
+
+    connects(&conn, h);
+    for (uint32_t i = 0; i < times; i++) {
+        snprintf(what, sizeof what, "%u of host %u", i, h);
+        json_object_put(query(&conn, json_add_text(command("refused"), "what", what)));
+    }
+    conn_close(&conn);
+}
+
+/* @times processes of the host die. */
+static void processes_die(uint32_t h, uint32_t times)
+{
+    for (uint32_t left = times, count; left; left -= count) {
+        struct conn conn[NODES / HOSTS];
+
+        count = left < NODES / HOSTS ? left : NODES / HOSTS;
+        for (uint32_t i = 0; i < count; i++)
+            CU_ASSERT_TRUE_FATAL(attach(&conn[i], h, -1) >= 0);
+        for (uint32_t i = 0; i < count; i++)
+            conn_close(&conn[i]);
+        for (uint32_t i = 0; i < count; i++)
+            json_object_put(next_event(&fixture.host[0].owner, "node_died"));
+    }
+}
+
+/* However many processes die on host 1, or are refused there, the report lists those of host 2. */
+static void report__has_space_for_the_processes_of_each_host(void)
+{
+    struct json_object *reply, *report, *list;
+    struct conn conn;
+    size_t count;
+
+    fixture_start();
+    processes_die(1, DAEMON_DEATHS_MAX);
+    processes_die(2, 1);
+    refuses(1, DAEMON_REFUSALS_MAX);
+    refuses(2, 1);
+    connects(&conn, 0);
+    reply = query(&conn, command("report"));
+    report = json_object_object_get(reply, "report");
+    list = json_object_object_get(report, "refusals");
+    count = emu_json_count(list);
+    CU_ASSERT_EQUAL(count, DAEMON_REFUSALS_MAX / 2 + 1);
+    CU_ASSERT_STRING_EQUAL(emu_json_text(emu_json_at(list, count - 1), "what", ""), "0 of host 2");
+    list = json_object_object_get(report, "died");
+    count = emu_json_count(list);
+    CU_ASSERT_EQUAL(count, DAEMON_DEATHS_MAX / 2 + 1);
+    CU_ASSERT_EQUAL(emu_json_number(emu_json_at(list, count - 1), "node", 0) * HOSTS / NODES, 2);
+    json_object_put(reply);
+    conn_close(&conn);
+    fixture_end();
+    fixture_free();
+}
+
 /* A member on each host asks for the groups of one key: first it is refused, and one breaks. */
 static void group__is_opened_by_its_key_on_all_hosts(void)
 {
@@ -3702,6 +3761,7 @@ int main(void)
     static const struct test_case cases[] = {
         CASE(processes__get_nodes_of_their_own_host),
         CASE(group__is_created_and_breaks_everywhere),
+        CASE(report__has_space_for_the_processes_of_each_host),
         CASE(group__is_opened_by_its_key_on_all_hosts),
         CASE(replicas__agree_after_random_requests),
         CASE(report__adds_up_all_hosts),

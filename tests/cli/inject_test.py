@@ -170,8 +170,8 @@ class InjectTest(FabemuCase):
         self.assertEqual(self.fabemu("fault", "mine").stdout, "no faults\n")
         self.assertEqual(self.fault("link-down", "link=0:2").stdout, "fault 1\n")
         self.assertRegex(self.fault().stdout,
-                         "^FAULT STATE    TIMES TARGETS      HITS  TEXT\n"
-                         "    1 active       1       1         0  link-down link=0:2\n$")
+                         "^FAULT STATE       TIMES TARGETS      HITS  TEXT\n"
+                         "    1 active          1       1         0  link-down link=0:2\n$")
         status = json.loads(self.fabemu("status", "--json", "mine").stdout)[0]["report"]
         self.assertEqual(status["links"]["out_now"], 1)
         self.assertEqual(self.fault("--clear", "1").returncode, 0)

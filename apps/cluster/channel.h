@@ -126,8 +126,8 @@ void hosts_totals_add(struct fabric_totals *sum, struct json_object *list);
  * beginning with pair number @from. If further pairs are left out, "next" is the number of the
  * first of them. Data other than pairs is included only if @from is 0. Returns NULL if there is no
  * memory.
- * hosts_comm_add() - add such an object, which @host has sent, to @sum. Invalid parts are ignored,
- * and so is data about the nodes of other hosts.
+ * hosts_comm_add() - add such an object, which @host has sent, to @sum. Ignores
+ * invalid parts, and data about nodes of hosts other than @host.
  */
 #define HOSTS_PAIRS_MOST 65536u /* maximum number of pairs per message */
 struct json_object *hosts_comm_list(struct fabric *fabric, uint64_t from, uint32_t most);

@@ -612,15 +612,13 @@ const char *links_duplicate(void *ctx, uint32_t *host)
 
 void links_print_duplicates(void *ctx)
 {
-    const struct links *links = ctx;
-    const char *who = "";
-    uint32_t host;
+    struct links *links = ctx;
 
-    /* a rejected host may change its address faster than it is reported */
-    for (uint32_t left = links->pairs; who && left; left--) {
-        who = links_duplicate(ctx, &host);
-        if (who)
-            print_message(LINKS_DUPLICATE, links->cluster->host[host].name, who);
+    for (uint32_t i = 0; i < links->pairs; i++) {
+        struct pair *pair = &links->pair[i];
+
+        if (is_news(pair))
+            print_message(LINKS_DUPLICATE, links->cluster->host[pair->host].name, pair->duplicate);
     }
 }
 

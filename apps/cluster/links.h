@@ -128,8 +128,8 @@ void links_warn(void *links);
  * links_duplicate - return a text about a host that was rejected because it claims to be a
  * connected host: its address, and the reason of the rejection. *host: gets the number of the host
  * that it claims to be. Returns each text once, valid until the next call; NULL if no text is left.
- * links_print_duplicates() - print a line for each text, in the format LINKS_DUPLICATE. @links:
- * struct links. Thread: always the same.
+ * links_print_duplicates() - print these texts, in the format LINKS_DUPLICATE, but at most one for
+ * each pair of ports. @links: struct links. Thread: always the same.
  */
 #define LINKS_DUPLICATE \
     "refused another host that claims to be host %s; the first one stays connected: %s"

@@ -168,10 +168,7 @@ void daemon_exiting_add(struct daemon *daemon, struct client *client)
     emu_list_add(&daemon->exiting, &client->link);
 }
 
-/*
- * Return whether the list of deaths has space for one on @host. A host other than the coordinator
- * may have at most half of the list, so that the deaths on other hosts are listed, too.
- */
+/* Return whether the list of deaths has space for one on @host. */
 static bool has_space(const struct daemon *daemon, uint32_t host)
 {
     const struct daemon_record *record = &daemon->record;
@@ -179,8 +176,7 @@ static bool has_space(const struct daemon *daemon, uint32_t host)
 
     for (uint32_t i = 0; i < record->deaths; i++)
         held += fabric_node_host(daemon->config->fabric, record->death[i].node) == host;
-    return record->deaths < DAEMON_DEATHS_MAX &&
-           (!host || held < DAEMON_DEATHS_MAX - record->deaths);
+    return daemon_list_has_space(DAEMON_DEATHS_MAX - record->deaths, host, held);
 }
 
 static void record(struct daemon *daemon, const struct daemon_death *death)

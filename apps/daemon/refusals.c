@@ -47,18 +47,14 @@ static bool is_known(const struct daemon_record *record, const struct client *cl
     return false;
 }
 
-/*
- * Return whether the list has space for a refusal on @host. A host other than the coordinator may
- * have at most half of the list, so that the refusals on other hosts are listed, too.
- */
+/* Return whether the list has space for a refusal on @host. */
 static bool has_space(const struct daemon_record *record, uint32_t host)
 {
     uint32_t held = 0;
 
     for (uint32_t i = 0; i < record->refusals; i++)
         held += record->refusal[i].host == host;
-    return record->refusals < DAEMON_REFUSALS_MAX &&
-           (!host || held < DAEMON_REFUSALS_MAX - record->refusals);
+    return daemon_list_has_space(DAEMON_REFUSALS_MAX - record->refusals, host, held);
 }
 
 /* Sent by the libfabric provider when fi_getinfo() finds nothing that satisfies the hints. */

@@ -407,7 +407,10 @@ static int peer_step(struct barrier_peer *peer, const struct emu_hostlink_record
     return 0;
 }
 
-/* Deliver a cable record to the taker. Return NULL, or as the taker why the record is invalid. */
+/*
+ * Deliver a cable record to the taker. Return NULL if the record is valid, else a text like that of
+ * emu_barrier_taker.record().
+ */
 static const char *peer_cable(struct barrier_peer *peer, const struct emu_hostlink_record *record)
 {
     struct emu_barrier *barrier = peer->barrier;

@@ -92,7 +92,7 @@ struct emu_barrier_config {
     void *worked_ctx;
 };
 
-/* what a host has done that sends something invalid; a text about it follows */
+/* Part of the error for a host that has sent something invalid; a description follows it. */
 #define EMU_BARRIER_VIOLATED "violated the protocol: "
 
 struct emu_barrier_taker {

@@ -13,8 +13,8 @@
 #include "emu/worker/worker.h"
 
 /*
- * What is said about a host whose times do not match those of this host. It need not be at fault: a
- * third host may have sent different times to the two, which then simulate different windows.
+ * Part of the error for a host whose times do not match those of this host. That host may be
+ * correct: if a third host sends different times to two hosts, these simulate different windows.
  */
 #define DIVERGED "and this host have diverged: "
 

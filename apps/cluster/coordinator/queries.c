@@ -19,8 +19,8 @@
 /* --- audits added up ---------------------------------------------------------------------- */
 
 /*
- * Return how many findings of one host are described. Each host gets the same share of the lines,
- * so that no host can hide what others have found.
+ * Return the maximum number of descriptions for each host. All hosts have the same share of the
+ * list of descriptions, so that no host can use up the space for the others.
  */
 static uint32_t share(const struct coordinator *coord)
 {

@@ -263,6 +263,30 @@ FABEMU_API void fabemu_await_time(struct fabemu *fab);
  */
 FABEMU_API bool fabemu_testing(struct fabemu *fab, bool testing);
 
+/* What another process must do before a call of the program can continue: fabemu_awaits(). */
+enum fabemu_action {
+    FABEMU_ACTION_UNLOCK,   /* release a lock, for example of a window's memory */
+    FABEMU_ACTION_POST,     /* permit accesses: MPI_Win_post */
+    FABEMU_ACTION_COMPLETE, /* end its accesses: MPI_Win_complete */
+    FABEMU_ACTION_FREE,     /* free the window, too: MPI_Win_free */
+    FABEMU_ACTIONS
+};
+
+struct fabemu_awaited {
+    enum fabemu_action action;
+    uint32_t node;   /* of the process that must act; FABEMU_ANY_NODE: unknown, or several */
+    uint32_t target; /* UNLOCK: the node at which the lock is */
+    unsigned checks; /* operations since the last call that only checked for the action */
+};
+
+/**
+ * fabemu_awaits - say that the program waits for an action of another process, for which no
+ * operation of the adapter is pending. The report of a standstill then names the action, and
+ * @awaited->checks operations do not count as progress. Call it again after more checks, and with
+ * NULL when the wait has ended. If several threads wait, the last call counts.
+ */
+FABEMU_API void fabemu_awaits(struct fabemu *fab, const struct fabemu_awaited *awaited);
+
 /**
  * fabemu_progress - step the adapter once. Bounded; never blocks. Returns the number of segments
  * moved. If it is 0, the adapter was idle or another thread is stepping it, and the caller may want

@@ -433,6 +433,35 @@ static void add_unexpected(struct line *line, const struct printing *to,
     add_bytes(line, first);
 }
 
+/* Append for which action of another member of an MPI window a process waits. */
+static void add_action(struct line *line, const struct printing *to, struct json_object *op)
+{
+    const char *kind = emu_json_text(op, "kind", "");
+    int64_t node = emu_json_number(op, "node", -1);
+
+    if (strcmp(kind, "unlock") == 0) {
+        add(line, " for the lock of ");
+        add_process(line, to, emu_json_number(op, "target", -1));
+        add(line, " in an MPI window, which ");
+    } else {
+        add(line, strcmp(kind, "post") == 0       ? " in MPI_Win_start for MPI_Win_post of "
+                  : strcmp(kind, "complete") == 0 ? " in MPI_Win_wait for MPI_Win_complete of "
+                                                  : " in MPI_Win_free for MPI_Win_free of ");
+    }
+    if (node < 0)
+        add(line, "other ranks");
+    else
+        add_process(line, to, node);
+    if (strcmp(kind, "unlock") == 0)
+        add(line, node < 0 ? " have" : " has");
+}
+
+static bool is_action(const char *kind)
+{
+    return strcmp(kind, "unlock") == 0 || strcmp(kind, "post") == 0 ||
+           strcmp(kind, "complete") == 0 || strcmp(kind, "free") == 0;
+}
+
 /*
  * Append that @process waits in @op. If the process has been silent, add that this comes from its
  * last report.
@@ -452,6 +481,11 @@ static void add_op(struct line *line, const struct printing *to, struct json_obj
         add(line, " waited %s ago, in its last report,", duration_of_ns((double)silent_ns).text);
     else
         add(line, " waits");
+    if (is_action(kind)) {
+        add_action(line, to, op);
+        add_for(line, op);
+        return;
+    }
     if (mpi && sends && tag & EMU_PENDING_SYNC)
         add(line, " in a synchronous send (MPI_Ssend or MPI_Issend)");
     else if (probes)

@@ -215,9 +215,12 @@ static uint64_t quiet_since_ns(const struct daemon *daemon, uint64_t now_ns)
 /* --- as JSON ---------------------------------------------------------------------------- */
 
 static const char *const kind_names[EMU_PENDING_KINDS] = {
-    [EMU_PENDING_NOTHING] = "",    [EMU_PENDING_SEND] = "send", [EMU_PENDING_RECEIVE] = "receive",
-    [EMU_PENDING_PUT] = "put",     [EMU_PENDING_GET] = "get",   [EMU_PENDING_ATOMIC] = "atomic",
-    [EMU_PENDING_PROBE] = "probe",
+    [EMU_PENDING_NOTHING] = "",        [EMU_PENDING_SEND] = "send",
+    [EMU_PENDING_RECEIVE] = "receive", [EMU_PENDING_PUT] = "put",
+    [EMU_PENDING_GET] = "get",         [EMU_PENDING_ATOMIC] = "atomic",
+    [EMU_PENDING_PROBE] = "probe",     [EMU_PENDING_UNLOCK] = "unlock",
+    [EMU_PENDING_POST] = "post",       [EMU_PENDING_COMPLETE] = "complete",
+    [EMU_PENDING_FREE] = "free",
 };
 
 static const char *const state_names[EMU_PENDING_STATES] = {
@@ -237,7 +240,10 @@ static void op_add(struct json_object *to, const char *field, const struct emu_p
     json_add_text(one, "state", state_names[op->state]);
     if (op->node != EMU_PENDING_ANY)
         json_add_number(one, "node", op->node);
-    json_add_number(one, "tag", op->tag);
+    if (op->kind < EMU_PENDING_UNLOCK)
+        json_add_number(one, "tag", op->tag);
+    else if (op->kind == EMU_PENDING_UNLOCK)
+        json_add_number(one, "target", op->tag);
     if (op->ignore)
         json_add_number(one, "ignore", op->ignore);
     if (op->bytes != EMU_PENDING_SIZE_UNKNOWN)

@@ -70,9 +70,11 @@ static void wait_of_op(struct telemetry_wait *waits, const struct emu_pending *p
                        const struct emu_pending_op *op)
 {
     static const enum telemetry_kind kinds[EMU_PENDING_KINDS] = {
-        [EMU_PENDING_SEND] = TELEMETRY_SEND,     [EMU_PENDING_RECEIVE] = TELEMETRY_RECEIVE,
-        [EMU_PENDING_PUT] = TELEMETRY_PUT,       [EMU_PENDING_GET] = TELEMETRY_GET,
-        [EMU_PENDING_ATOMIC] = TELEMETRY_ATOMIC, [EMU_PENDING_PROBE] = TELEMETRY_RECEIVE,
+        [EMU_PENDING_SEND] = TELEMETRY_SEND,       [EMU_PENDING_RECEIVE] = TELEMETRY_RECEIVE,
+        [EMU_PENDING_PUT] = TELEMETRY_PUT,         [EMU_PENDING_GET] = TELEMETRY_GET,
+        [EMU_PENDING_ATOMIC] = TELEMETRY_ATOMIC,   [EMU_PENDING_PROBE] = TELEMETRY_RECEIVE,
+        [EMU_PENDING_UNLOCK] = TELEMETRY_WINDOW,   [EMU_PENDING_POST] = TELEMETRY_WINDOW,
+        [EMU_PENDING_COMPLETE] = TELEMETRY_WINDOW, [EMU_PENDING_FREE] = TELEMETRY_WINDOW,
     };
 
     if (!op->kind || !is_seen_twice(op->since_ns, pending) ||

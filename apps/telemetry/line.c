@@ -25,6 +25,7 @@ const char *const telemetry_kind_names[TELEMETRY_KINDS] = {
     [TELEMETRY_GET] = "get",         [TELEMETRY_ATOMIC] = "atomic",
     [TELEMETRY_BARRIER] = "barrier", [TELEMETRY_BROADCAST] = "broadcast",
     [TELEMETRY_REDUCE] = "reduce",   [TELEMETRY_ALLREDUCE] = "allreduce",
+    [TELEMETRY_WINDOW] = "window",
 };
 
 enum telemetry_kind telemetry_kind_of(uint8_t emu_kind)

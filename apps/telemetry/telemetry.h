@@ -51,6 +51,7 @@ enum telemetry_kind {
     TELEMETRY_BROADCAST,
     TELEMETRY_REDUCE,
     TELEMETRY_ALLREDUCE,
+    TELEMETRY_WINDOW, /* a call that waits for an action of another member of an MPI window */
     TELEMETRY_KINDS
 };
 

@@ -37,6 +37,10 @@ enum emu_pending_kind {
     EMU_PENDING_GET,
     EMU_PENDING_ATOMIC,
     EMU_PENDING_PROBE,
+    EMU_PENDING_UNLOCK, /* this kind and those below: the program waits for an action of the peer */
+    EMU_PENDING_POST,
+    EMU_PENDING_COMPLETE,
+    EMU_PENDING_FREE,
     EMU_PENDING_KINDS
 };
 
@@ -50,12 +54,12 @@ enum emu_pending_state {
 /* An operation with one other process. */
 struct emu_pending_op {
     uint64_t since_ns; /* when a sample first found this operation pending, by emu_now_ns() */
-    uint64_t tag;
-    uint64_t ignore; /* of a receive: bits of the tag that are not compared */
-    uint64_t bytes;  /* or EMU_PENDING_SIZE_UNKNOWN */
-    uint32_t node;   /* the peer's node; EMU_PENDING_ANY: any node */
-    uint8_t kind;    /* enum emu_pending_kind */
-    uint8_t state;   /* enum emu_pending_state */
+    uint64_t tag;      /* UNLOCK: the node at which the lock is */
+    uint64_t ignore;   /* of a receive: bits of the tag that are not compared */
+    uint64_t bytes;    /* or EMU_PENDING_SIZE_UNKNOWN */
+    uint32_t node;     /* the peer's node; EMU_PENDING_ANY: any node */
+    uint8_t kind;      /* enum emu_pending_kind */
+    uint8_t state;     /* enum emu_pending_state */
     uint8_t spare[2];
 };
 
@@ -113,7 +117,7 @@ struct emu_pending {
     uint32_t unexpected;        /* number of received messages that match no receive; messages with
                                       EMU_PENDING_INTERNAL count only if there are no others */
     struct emu_pending_op send; /* the oldest send, put, get or atomic */
-    struct emu_pending_op receive; /* the oldest receive or probe */
+    struct emu_pending_op receive; /* the oldest receive, probe or wait for an action */
     struct emu_pending_op early;   /* the oldest message that `unexpected` counts */
     struct emu_pending_mismatch mismatch;
     struct emu_pending_group group[EMU_PENDING_GROUPS];

@@ -47,6 +47,11 @@ RUNS = {
     "missing-receive-of-ssend": ("missing-receive-of-ssend", (), (), True),
     "probe-cycle": ("probe-cycle", (), (), True),
     "skip-fence": ("skip-fence", (), (), True),
+    "exclusive-lock": ("exclusive-lock", (), (), True),
+    "adapters: exclusive-lock": ("exclusive-lock", ("--profile", "qsnet3"), (), True),
+    "shared-lock": ("shared-lock", (), (), True),
+    "skip-post": ("skip-post", (), (), True),
+    "skip-free": ("skip-free", (), (), True),
     "simulated": ("missing-send", ("--clock", "virtual"), (), True),
     "missing-send": ("missing-send", (), (), True),
     "wrong-tag": ("wrong-tag", (), (), True),
@@ -288,6 +293,29 @@ class StandstillTest(FabemuCase):
         self.find("skip-fence", r"all-reduce of 4 bytes \(maximum of int32\), number 1 of "
                   r"MPI_Win_fence of fabemu window \d+ \(group \d+\), ",
                   "#0 has not entered it: ")
+
+    def test_lock_held(self):
+        """A process that waits for a lock tries again and again; that is no progress."""
+        for name in ("exclusive-lock", "adapters: exclusive-lock"):
+            run = self.find(name, "ranks 0, 3 wait for each other in a cycle$",
+                            "#3 waits for the lock of rank 1 in an MPI window, which rank 0 has, "
+                            "for .* s$", "#0 waits in a receive from rank 3, tag 7, ")
+            wait, = (one["receive"] for one in run.report["standstill_attached"]
+                     if one["node"] == 3)
+            self.assertEqual((wait["kind"], wait["node"], wait["target"]), ("unlock", 0, 1))
+            self.assertNotIn("tag", wait)
+
+    def test_lock_held__by_readers(self):
+        """The lock word does not say who holds a shared lock."""
+        self.find("shared-lock", "#3 waits for the lock of rank 1 in an MPI window, which other "
+                  "ranks have, for .* s$")
+
+    def test_post_missing(self):
+        self.find("skip-post", "#0 waits in MPI_Win_start for MPI_Win_post of rank 1, for .* s$",
+                  "#3 waits in MPI_Win_wait for MPI_Win_complete of rank 2, for .* s$")
+
+    def test_free_missing(self):
+        self.find("skip-free", "#1 waits in MPI_Win_free for MPI_Win_free of other ranks, for ")
 
     def test_in_simulated_time(self):
         run = self.find("simulated",

@@ -123,13 +123,80 @@ static void probe_cycle(void)
     MPI_Probe((rank + 1) % size, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
+static MPI_Win window_create(void)
+{
+    static int word;
+    MPI_Win window;
+
+    MPI_Win_create(&word, sizeof word, sizeof word, MPI_INFO_NULL, MPI_COMM_WORLD, &window);
+    return window;
+}
+
+/* A cycle: the last rank waits for a lock that rank 0 has, and rank 0 for a message. */
+static void lock_cycle(int type)
+{
+    MPI_Win window = window_create();
+    int word;
+
+    if (rank == 0)
+        MPI_Win_lock(type, 1, 0, window);
+    barrier();
+    if (rank == last)
+        MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 1, 0, window);
+    if (rank == 0)
+        MPI_Recv(&word, 1, MPI_INT, last, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    barrier();
+}
+
+static void exclusive_lock(void)
+{
+    lock_cycle(MPI_LOCK_EXCLUSIVE);
+}
+
+static void shared_lock(void)
+{
+    lock_cycle(MPI_LOCK_SHARED);
+}
+
+/* Return the group of one rank of the world. */
+static MPI_Group group_of(int one)
+{
+    MPI_Group world, group;
+
+    MPI_Comm_group(MPI_COMM_WORLD, &world);
+    MPI_Group_incl(world, 1, &one, &group);
+    return group;
+}
+
+/* Rank 1 has forgotten MPI_Win_post, and the last rank waits for MPI_Win_complete of rank 2. */
+static void skip_post(void)
+{
+    MPI_Win window = window_create();
+
+    if (rank == 0)
+        MPI_Win_start(group_of(1), 0, window);
+    if (rank == last) {
+        MPI_Win_post(group_of(2), 0, window);
+        MPI_Win_wait(window);
+    }
+    barrier();
+}
+
+/* Rank 0 has forgotten to free a window. */
+static void skip_free(void)
+{
+    MPI_Win window = window_create();
+
+    if (rank != 0)
+        MPI_Win_free(&window);
+    barrier();
+}
+
 /* Rank 0 has forgotten a fence. */
 static void skip_fence(void)
 {
-    MPI_Win window;
-    int word;
+    MPI_Win window = window_create();
 
-    MPI_Win_create(&word, sizeof word, sizeof word, MPI_INFO_NULL, MPI_COMM_WORLD, &window);
     if (rank != 0)
         MPI_Win_fence(0, window);
     barrier();
@@ -339,6 +406,10 @@ static const struct {
     {"missing-receive-of-ssend", missing_receive_of_ssend},
     {"probe-cycle", probe_cycle},
     {"skip-fence", skip_fence},
+    {"exclusive-lock", exclusive_lock},
+    {"shared-lock", shared_lock},
+    {"skip-post", skip_post},
+    {"skip-free", skip_free},
     {"missing-send", missing_send},
     {"wrong-tag", wrong_tag},
     {"first-wrong-tag", first_wrong_tag},

@@ -1811,8 +1811,11 @@ class Recorded(InBrowser):
         shape["names"] = [evil] * (len(shape["switches"]) + shape["nodes"])
         first["processes"] = [{"node": n, "pid": 1, "rank": n, "command": evil} for n in range(4)]
         op = {"kind": "receive", "state": "unmatched", "node": 0, "bytes": 4, "for_ns": 6 * 10**9}
+        action = {"state": "unmatched", "for_ns": 7 * 10**9}
         stands = {"event": "standstill", "s": 1, "attached": [
+            {"node": 0, "rank": 0, "receive": {**action, "kind": "unlock", "node": 3, "target": 2}},
             {"node": 1, "rank": 1, "finalizes": True},
+            {"node": 2, "rank": 2, "receive": {**action, "kind": "complete"}},
             {"node": 3, "rank": 3, "receive": {**op, "tag": (2 << 34) + 8, "ignore": 3 << 60},
              "unexpected": 1, "first_unexpected": {
                  "kind": "receive", "state": "unmatched", "node": 2, "tag": 7, "bytes": 4}}],
@@ -1834,6 +1837,10 @@ class Recorded(InBrowser):
         self.assertEqual(self.browser.run(
             "return [...document.querySelectorAll('#standstill li')].map((li) => li.textContent)"
             ".filter((text) => text.includes(' has waited '))"), [
+                f"{evil} (rank 0) has waited for 7.00 s for the lock of {evil} (rank 2) in an MPI "
+                f"window, which {evil} (rank 3) has",
+                f"{evil} (rank 2) has waited for 7.00 s in MPI_Win_wait for MPI_Win_complete of "
+                "others",
                 f"{evil} (rank 3) has waited for 6.00 s in a receive from {evil} (rank 0) (tag 8 "
                 "of communicator 2, at most 4 bytes): no matching message has arrived; 1 message "
                 f"has arrived that matches no receive, the first from {evil} (rank 2), tag 7, "

@@ -81,13 +81,15 @@ static uint64_t load(const uint64_t *word)
 static bool frees_fail(struct osc_fabemu_window *w, int count)
 {
     struct osc_fabemu_wait wait = {0};
+    bool lost = false;
 
-    while ((uint32_t)load(&w->state->frees) < (uint32_t)count) {
+    osc_fabemu_awaits(w, FABEMU_ACTION_FREE, w->rank || w->ranks != 2 ? -1 : 1);
+    while (!lost && (uint32_t)load(&w->state->frees) < (uint32_t)count) {
         osc_fabemu_wait(w, &wait);
-        if (osc_fabemu_wait_lost(w, &wait, NULL, w->ranks))
-            return true;
+        lost = osc_fabemu_wait_lost(w, &wait, NULL, w->ranks);
     }
-    return load(&w->state->frees) >> 32;
+    fabemu_awaits(w->fab, NULL);
+    return lost || load(&w->state->frees) >> 32;
 }
 
 /*
@@ -122,15 +124,19 @@ static bool all_complete(const struct osc_fabemu_window *w)
 static int wait_posts(struct osc_fabemu_window *w)
 {
     struct osc_fabemu_wait wait = {0};
+    bool lost = false;
 
-    for (int i = 0; i < w->starters_count; i++) {
-        while (!has_posted(w, w->starters[i])) {
+    for (int i = 0; !lost && i < w->starters_count; i++) {
+        if (has_posted(w, w->starters[i]))
+            continue;
+        osc_fabemu_awaits(w, FABEMU_ACTION_POST, w->starters[i]);
+        while (!lost && !has_posted(w, w->starters[i])) {
             osc_fabemu_wait(w, &wait);
-            if (osc_fabemu_wait_lost(w, &wait, w->starters, w->starters_count))
-                return osc_fabemu_fails(w, "MPI_Win_start", -1);
+            lost = osc_fabemu_wait_lost(w, &wait, w->starters, w->starters_count);
         }
+        fabemu_awaits(w->fab, NULL);
     }
-    return OMPI_SUCCESS;
+    return lost ? osc_fabemu_fails(w, "MPI_Win_start", -1) : OMPI_SUCCESS;
 }
 
 static void access_ends(struct osc_fabemu_window *w)
@@ -211,18 +217,19 @@ static int wait_exposed(ompi_win_t *win)
 {
     struct osc_fabemu_window *w = osc_fabemu_window(win);
     struct osc_fabemu_wait wait = {0};
+    bool lost = false;
 
     if (!w->exposed)
         return OMPI_ERR_RMA_SYNC;
-    while (!all_complete(w)) {
+    /* the count of completes does not say which member has not completed */
+    osc_fabemu_awaits(w, FABEMU_ACTION_COMPLETE, w->exposed_count == 1 ? w->exposed[0] : -1);
+    while (!lost && !all_complete(w)) {
         osc_fabemu_wait(w, &wait);
-        if (!osc_fabemu_wait_lost(w, &wait, w->exposed, w->exposed_count))
-            continue;
-        exposure_ends(w);
-        return osc_fabemu_fails(w, "MPI_Win_wait", -1);
+        lost = osc_fabemu_wait_lost(w, &wait, w->exposed, w->exposed_count);
     }
+    fabemu_awaits(w->fab, NULL);
     exposure_ends(w);
-    return OMPI_SUCCESS;
+    return lost ? osc_fabemu_fails(w, "MPI_Win_wait", -1) : OMPI_SUCCESS;
 }
 
 static int test_exposed(ompi_win_t *win, int *flag)

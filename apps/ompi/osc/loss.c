@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * loss.c - waiting, and members that are lost.
+ * loss.c - waiting for actions of other members, and members that are lost.
  *
  * A put, get or atomic to a lost member ends with an error by itself. A call that waits for
  * something that another member will do (a post, a complete, the release of a lock) must check by
@@ -18,6 +18,15 @@
 void osc_fabemu_wait(struct osc_fabemu_window *w, struct osc_fabemu_wait *wait)
 {
     coll_fabemu_wait_round(w->fab, ++wait->round, &wait->idle);
+}
+
+void osc_fabemu_awaits(struct osc_fabemu_window *w, enum fabemu_action action, int rank)
+{
+    const struct fabemu_awaited awaited = {.action = action,
+                                           .node = rank < 0 ? FABEMU_ANY_NODE
+                                                            : w->peer[rank].place.node};
+
+    fabemu_awaits(w->fab, &awaited);
 }
 
 bool osc_fabemu_is_lost(const struct osc_fabemu_window *w, int rank)

@@ -150,6 +150,12 @@ static inline struct osc_fabemu_window *osc_fabemu_window(ompi_win_t *win)
 void osc_fabemu_wait(struct osc_fabemu_window *w, struct osc_fabemu_wait *wait);
 
 /**
+ * osc_fabemu_awaits - as fabemu_awaits(), for an action of the member @rank; -1: of several
+ * members. When the wait has ended, call fabemu_awaits() with NULL.
+ */
+void osc_fabemu_awaits(struct osc_fabemu_window *w, enum fabemu_action action, int rank);
+
+/**
  * osc_fabemu_wait_lost - return whether a caller of osc_fabemu_wait() would wait forever for an
  * action of the @count members @ranks: one of them is lost, or messages between two members were
  * lost. Probes these members once a second. If @ranks is NULL, it checks the ranks 0 to @count - 1.

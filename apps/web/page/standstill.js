@@ -11,6 +11,14 @@ const WORD = 2 ** 32; /* an MPI tag is the lower word of a tag of the fabric */
 const COMMUNICATOR = 2 ** 34; /* Open MPI's number of a communicator is the tag divided by this */
 const CYCLE_MOST = 3; /* in a cycle of more nodes, their operations are not described */
 
+/* Calls that wait for an action of another member of an MPI window, and the action. */
+const ACTIONS = {
+  unlock: ["a call for the lock of an MPI window"],
+  post: ["MPI_Win_start", "MPI_Win_post"],
+  complete: ["MPI_Win_wait", "MPI_Win_complete"],
+  free: ["MPI_Win_free", "MPI_Win_free"],
+};
+
 function whyText({ kind, state }) {
   if (state === "unsent") return "it was not sent, because the receiver accepts no more";
   if (state === "moving") return "its data is being transferred";
@@ -137,7 +145,8 @@ export function partiesText(model, nodes) {
 function doingsOf(status) {
   const doings = new Map();
   for (const process of status.attached || [])
-    for (const { kind } of operationsOf(process)) doings.set(process.node, withArticle(kind));
+    for (const { kind } of operationsOf(process))
+      doings.set(process.node, ACTIONS[kind]?.[0] || withArticle(kind));
   for (const one of collectivesOf(status))
     for (const node of one.arrived || [])
       doings.set(node, `${withArticle(kindText(one))} of ${placeText(one)}`);
@@ -217,8 +226,19 @@ function linkLine(link, model) {
         : `it waits for a ${link.waits_for}`);
 }
 
+/* Describe for which action of another member of an MPI window a process waits. */
+function actionText({ kind, node, target }, model) {
+  const [call, action] = ACTIONS[kind], who = node === undefined ? "others" : model.nodeName(node);
+  if (action) return `in ${call} for ${action} of ${who}`;
+  return `for the lock of ${model.nodeName(target)} in an MPI window, which ${who} ` +
+    `${node === undefined ? "have" : "has"}`;
+}
+
 /* Describe a process that waits in @op. */
 function operationLine(process, op, model) {
+  if (ACTIONS[op.kind])
+    return `${model.nodeName(process.node)} has waited for ${timeText(op.for_ns / 1e9)} ` +
+      actionText(op, model);
   const receives = op.kind === "receive" || op.kind === "probe";
   const takes = receives || op.kind === "get";
   const tag = receives || op.kind === "send" ? tagText(op, process.rank !== undefined) : "";

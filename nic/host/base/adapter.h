@@ -85,6 +85,14 @@ struct nic_probe {
     uint64_t seen_ns; /* when it was first sampled; 0: never */
 };
 
+/* The action of another process for which the program waits: fabemu_awaits(). */
+struct nic_awaited {
+    bool waits;
+    struct fabemu_awaited what;
+    uint64_t checks;  /* sum of what.checks over all waits */
+    uint64_t seen_ns; /* when the wait was first sampled; 0: never */
+};
+
 /* Counts of dropped input; tests read them. */
 struct nic_counts {
     uint64_t malformed; /* a field was out of range, or a segment of this kind was not expected */
@@ -299,6 +307,7 @@ struct fabemu {
     int rank; /* rank in the MPI job, set while the process attaches; -1: not an MPI process */
     struct nic_offer offer; /* written by api/message.c */
     struct nic_probe probe; /* written by api/message.c */
+    struct nic_awaited awaited;
 };
 
 /**

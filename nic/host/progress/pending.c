@@ -126,10 +126,15 @@ static void list_scan(struct scan *scan, struct emu_pending_op *oldest, const st
     for (struct emu_list *at = list->next; at != list && left; at = at->next, left--) {
         struct nic_op *op = emu_list_entry(at, struct nic_op, post.link);
 
+        scan->moved += op->moved;
         op_scan(scan, oldest, op, op_kind(op), state);
     }
 }
 
+/*
+ * Requests that a peer has sent to this process do not count as progress here. The peer counts
+ * them, unless they only check whether this process has acted, see fabemu_awaits().
+ */
 static void peers_scan(struct scan *scan)
 {
     for (uint32_t node = 0; node < scan->fab->info.nodes; node++) {
@@ -137,7 +142,7 @@ static void peers_scan(struct scan *scan)
 
         if (!peer->sendq.next)
             continue; /* the peer was never used */
-        scan->moved += peer->tx_seq + peer->rx_next;
+        scan->moved += peer->tx_seq;
         list_scan(scan, &scan->pending->send, &peer->sendq, EMU_PENDING_UNSENT);
     }
 }
@@ -238,6 +243,34 @@ static void probe_scan(struct scan *scan)
                                           .state = EMU_PENDING_UNMATCHED};
 }
 
+/* Sample the action of another process for which the program waits. */
+static void awaited_scan(struct scan *scan)
+{
+    static const enum emu_pending_kind kinds[FABEMU_ACTIONS] = {
+        [FABEMU_ACTION_UNLOCK] = EMU_PENDING_UNLOCK,
+        [FABEMU_ACTION_POST] = EMU_PENDING_POST,
+        [FABEMU_ACTION_COMPLETE] = EMU_PENDING_COMPLETE,
+        [FABEMU_ACTION_FREE] = EMU_PENDING_FREE,
+    };
+    struct nic_awaited *awaited = &scan->fab->awaited;
+    struct emu_pending_op *oldest = &scan->pending->receive;
+
+    scan->moved -= 2 * awaited->checks; /* each was a request and a completion */
+    if (!awaited->waits)
+        return;
+    if (!awaited->seen_ns) {
+        awaited->seen_ns = scan->now_ns;
+        scan->fresh = true;
+    }
+    if (!oldest->kind || oldest->since_ns > awaited->seen_ns)
+        *oldest = (struct emu_pending_op){.since_ns = awaited->seen_ns,
+                                          .tag = awaited->what.target,
+                                          .bytes = EMU_PENDING_SIZE_UNKNOWN,
+                                          .node = awaited->what.node,
+                                          .kind = (uint8_t)kinds[awaited->what.action],
+                                          .state = EMU_PENDING_UNMATCHED};
+}
+
 /* --- groups ------------------------------------------------------------------------- */
 
 static uint64_t group_in_flight(const struct fabemu_group *g)
@@ -317,6 +350,7 @@ void nic_pending_publish(struct fabemu *fab, uint64_t now_ns)
     queues_scan(&scan);
     groups_scan(&scan, true);
     groups_scan(&scan, false);
+    awaited_scan(&scan);
     probe_scan(&scan); /* last, because it needs the final value of scan.moved */
     if (scan.fresh || scan.moved != fab->pending_moved)
         pending->quiet_ns = now_ns;
@@ -335,6 +369,24 @@ void nic_pending_sleep(struct fabemu *fab, uint64_t until_ns)
         return;
     pending->quiet_ns = until_ns;
     emu_pending_write(&fab->hostif.shared->pending, pending);
+}
+
+void fabemu_awaits(struct fabemu *fab, const struct fabemu_awaited *awaited)
+{
+    struct nic_awaited *at = &fab->awaited;
+
+    if (nic_is_defunct(fab) || (awaited && awaited->action >= FABEMU_ACTIONS))
+        return;
+    nic_lock(fab);
+    if (!awaited || !at->waits || awaited->action != at->what.action ||
+        awaited->node != at->what.node || awaited->target != at->what.target)
+        at->seen_ns = 0;
+    at->waits = awaited;
+    if (awaited) {
+        at->what = *awaited;
+        at->checks += awaited->checks;
+    }
+    nic_unlock(fab);
 }
 
 void fabemu_finalizing(struct fabemu *fab, bool (*asked)(void))

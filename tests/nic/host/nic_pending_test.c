@@ -186,6 +186,54 @@ static void probe__is_shown_until_it_succeeds(void)
     peers_close(&w);
 }
 
+/*
+ * The wait for a lock at node 1 is shown with the age of its first sample, until another process
+ * has the lock. The attempts to acquire it are no progress, neither here nor at node 1.
+ */
+static void lock__is_shown_and_its_attempts_are_no_progress(void)
+{
+    struct fabemu_awaited awaited = {.action = FABEMU_ACTION_UNLOCK,
+                                     .node = 2,
+                                     .target = 1,
+                                     .checks = 1};
+    const struct fabemu_awaited wrong = {.action = FABEMU_ACTIONS};
+    struct peers w;
+    struct emu_pending pending;
+    static uint64_t word;
+    uint64_t key, one = 1, quiet_ns;
+
+    peers_open(&w, NODES, false);
+    CU_ASSERT_EQUAL(fabemu_register(w.fab[1], &word, 8, FABEMU_REMOTE_ATOMIC, &key), 0);
+    quiet_ns = scan(&w, 1, at(30)).quiet_ns;
+    for (uint64_t s = 30; s < 34; s++) {
+        const struct fabemu_atomic add = {
+            .node = 1, .key = key, .op = FABEMU_ATOMIC_ADD, .type = FABEMU_U64, .operand = &one};
+        struct fabemu_req req = {.incarnation = 0};
+
+        CU_ASSERT_EQUAL_FATAL(fabemu_atomic(w.fab[0], &add, &req), 0);
+        CU_ASSERT_TRUE(fake_finish(w.fake, &req, 1));
+        fabemu_awaits(w.fab[0], &awaited);
+        pending = scan(&w, 0, at(s));
+        CU_ASSERT_EQUAL(pending.receive.kind, EMU_PENDING_UNLOCK);
+        CU_ASSERT_EQUAL(pending.receive.since_ns, at(30));
+        CU_ASSERT_EQUAL(pending.receive.node, 2);
+        CU_ASSERT_EQUAL(pending.receive.tag, 1);
+        CU_ASSERT_EQUAL(pending.quiet_ns, at(30)); /* something has begun */
+        CU_ASSERT_EQUAL(scan(&w, 1, at(s + 1)).quiet_ns, quiet_ns);
+    }
+    awaited.node = 3;
+    awaited.checks = 0;
+    fabemu_awaits(w.fab[0], &awaited);
+    fabemu_awaits(w.fab[0], &wrong);
+    pending = scan(&w, 0, at(35));
+    CU_ASSERT_EQUAL(pending.receive.node, 3);
+    CU_ASSERT_EQUAL(pending.receive.since_ns, at(35));
+    CU_ASSERT_EQUAL(pending.quiet_ns, at(35)); /* another process has got the lock */
+    fabemu_awaits(w.fab[0], NULL);
+    CU_ASSERT_EQUAL(scan(&w, 0, at(36)).receive.kind, EMU_PENDING_NOTHING);
+    peers_close(&w);
+}
+
 /* A message of Open MPI's collectives, which arrived first, does not hide one of the program. */
 static void unexpected__of_open_mpi_count_only_alone(void)
 {
@@ -374,6 +422,7 @@ static const struct test_case cases[] = {
     CASE(send__waits_for_its_receive),
     CASE(synchronous_send__is_shown_until_its_reply),
     CASE(probe__is_shown_until_it_succeeds),
+    CASE(lock__is_shown_and_its_attempts_are_no_progress),
     CASE(unexpected__of_open_mpi_count_only_alone),
     CASE(barrier__is_shown_by_its_number),
     CASE(broadcast__of_two_roots_is_a_mismatch),

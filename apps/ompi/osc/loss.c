@@ -53,7 +53,7 @@ static void probe(struct osc_fabemu_window *w, struct osc_fabemu_wait *wait, con
 bool osc_fabemu_wait_lost(struct osc_fabemu_window *w, struct osc_fabemu_wait *wait,
                           const int *ranks, int count)
 {
-    int drops = has_drop(w, w->rank);
+    int drops = has_drop(w, w->rank); /* members with drops; each drop concerns two processes */
 
     if (wait->round % PROBE_ROUNDS)
         return false;

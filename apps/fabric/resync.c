@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * resync.c - bring a host that rejoins up to date: copy the state of the network into its new
- * *replica* (the fabric object of one host, hosts.h), and let the other hosts discard what they
- * know of the host's former devices.
+ * *replica* (the fabric object of one host, hosts.h), and let the other hosts discard their state
+ * of the host's former devices.
  *
  * The new replica cannot plan the existing trees again, because a plan depends on how many trees
  * passed through each switch when it was made. So it gets a copy of each group. The former

@@ -41,18 +41,18 @@ struct injector {
     uint32_t last_id;            /* number of the fault that was added last */
     struct inject_past past;     /* sums over faults that are no longer listed */
 
-    /* Numbers of faults applied to a target, which recovers when the last of them is reverted. */
-    uint32_t *link_down; /* by cable: they take its link down */
-    uint32_t *stuck;     /* by cable and direction (links.h): they stop the port that sends */
-    uint32_t *stopped;   /* by node: they stop its process */
-    uint32_t *stalled;   /* by switch: they stop its combine units */
-    uint32_t *exhausted; /* by switch: they take all its combine states */
+    /* Numbers of faults that are applied to each target. It recovers when the last is reverted. */
+    uint32_t *link_down; /* by cable: faults that take its link down */
+    uint32_t *stuck;   /* by cable and direction (links.h): faults that stop the port that sends */
+    uint32_t *stopped; /* by node: faults that stop its process */
+    uint32_t *stalled; /* by switch: faults that stop its combine units */
+    uint32_t *exhausted; /* by switch: faults that take all its combine states */
 
     uint64_t scan_ps; /* time of the next check for observed events; EMU_NEVER: no fault waits */
     uint64_t now_ps;  /* time of the present call */
 };
 
-/* hits.c: begin to observe the event that the fault waits for, or stop it. Errors: -ENOMEM. */
+/* hits.c: begin or end observing the event that the fault waits for. Errors: -ENOMEM. */
 int inject_watch(struct injector *in, struct injection *f);
 void inject_unwatch(struct injector *in, struct injection *f);
 

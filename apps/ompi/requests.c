@@ -31,7 +31,7 @@ struct coll_fabemu_request {
     ompi_communicator_t *comm;  /* retained until the request is freed */
     struct fabemu_group *group; /* group in which the operation is posted */
     bool freed;                 /* MPI_Request_free() was called while the request was active */
-    int err; /* status of its parts, valid when it is in the list of finished requests */
+    int err; /* status of the parts; valid once the request is in the list of finished requests */
     struct coll_fabemu_call call;
     int parts;               /* number of elements of `reqs` */
     struct fabemu_req *reqs; /* &one, or allocated */

@@ -193,8 +193,8 @@ static void label_lid(const struct telemetry_view *view, struct text_buf *text, 
 }
 
 /*
- * Write a device's name as a label: that in the network's file or, if there is none, "switch3" or
- * "node5".
+ * Write a device's name as a label: the name in the network's file or, if there is none, "switch3"
+ * or "node5".
  */
 static void label_device(const struct telemetry_view *view, struct text_buf *text, const char *name,
                          bool node, uint32_t device)

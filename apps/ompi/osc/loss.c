@@ -79,8 +79,8 @@ bool osc_fabemu_is_late(struct osc_fabemu_window *w, struct osc_fabemu_wait *wai
 }
 
 /*
- * Return a lost member; if there is none, another member that has lost messages; -1: there is none
- * either.
+ * Return a lost member; if there is none, another member that has lost messages. Returns -1 if no
+ * other member has lost messages.
  */
 static int find_lost(const struct osc_fabemu_window *w)
 {

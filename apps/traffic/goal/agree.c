@@ -27,7 +27,7 @@ static bool is_same(const struct goal_op *a, const struct goal_op *b)
            a->fold_op == b->fold_op && a->fold_type == b->fold_type;
 }
 
-/* Compare the collectives of @group that @rank has started with those of its first rank. */
+/* Compare the collectives of @group that @rank has started with those of the group's first rank. */
 static int compare(const struct goal_player *player, uint32_t group, uint32_t rank, bool complete,
                    char *error, size_t error_bytes)
 {

@@ -189,7 +189,7 @@ static int cycle_wrong(const struct goal_build *build, const uint32_t *left, uin
                 before[goal->edge[e] / 2 - first] = i;
     while (!left[at])
         at++;
-    /* after as many steps backwards as there are operations, `at` is in a cycle */
+    /* after one step backwards for each operation, `at` is in a cycle */
     for (uint32_t i = 0; i < ops; i++)
         at = before[at];
     begin = at;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * build.h - a struct goal that is being built while its file is read. Only parse.c and build.c
- * include it.
+ * build.h - a struct goal that is being built while its file is read. Only parse.c, build.c and
+ * groups.c include this header.
  */
 #ifndef APPS_TRAFFIC_GOAL_BUILD_H
 #define APPS_TRAFFIC_GOAL_BUILD_H

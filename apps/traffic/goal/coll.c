@@ -330,7 +330,7 @@ static struct goal_stream *stream_of(const struct goal_node *node, uint32_t id)
     return NULL;
 }
 
-/* Keep a segment whose operation has not started, or take it. */
+/* Process a segment. If its operation has not started yet, only store the segment. */
 static void receive(struct goal_node *node, struct goal_stream *stream, uint32_t seq,
                     const struct goal_early *segment)
 {

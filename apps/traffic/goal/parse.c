@@ -2,13 +2,13 @@
 /*
  * parse.c - read the text form of GOAL.
  *
- * A file begins with `num_ranks N`. A block `rank K { … }` for each rank follows. Before the blocks,
- * there may be groups, each in a line of its own: `group G [wide] ranks R R-R …`. Each line of a
- * block has one statement, which is an operation or a dependency. An operation is `[LABEL:] send
- * SIZEb to RANK`, `[LABEL:] recv SIZEb from RANK` or `[LABEL:] calc NS`. The options `tag T`,
- * `cpu C` and `nic N` may follow it. A dependency is `LABEL requires LABEL` or `LABEL irequires
- * LABEL`. Comments are as in C++. We also accept options in any order, a label before its
- * operation, and blocks in any order.
+ * A file begins with `num_ranks N`. A block `rank K { … }` for each rank follows. Before the
+ * blocks, there may be groups, each in a line of its own: `group G [wide] ranks R R-R …`. Each line
+ * of a block has one statement, which is an operation or a dependency. An operation is
+ * `[LABEL:] send SIZEb to RANK`, `[LABEL:] recv SIZEb from RANK` or `[LABEL:] calc NS`. The options
+ * `tag T`, `cpu C` and `nic N` may follow it. A dependency is `LABEL requires LABEL` or
+ * `LABEL irequires LABEL`. Comments are as in C++. We also accept options in any order, a label
+ * before its operation, and blocks in any order.
  *
  * Groups and the collectives of their ranks are an extension: `coll barrier group G`,
  * `coll broadcast SIZEb root RANK group G`, `coll reduce SIZEb OP TYPE root RANK group G`,
@@ -564,7 +564,7 @@ static int ranks_read(struct scan *in)
     return goal->rank ? 0 : goal_no_memory(&in->build);
 }
 
-/* Read a group or a block. *@blocks: there was a block; no group may follow. */
+/* Read a group or a block. *@blocks: whether a block was read; then no group may follow. */
 static int item_read(struct scan *in, bool *blocks)
 {
     const char *begin = in->at;

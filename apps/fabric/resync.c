@@ -50,13 +50,15 @@ static bool ports_lead_on(const struct topo_graph *graph, const struct topo_tree
 
 /*
  * Return whether the tree has ports at the switch, whether all of them exist, and whether `up` is
- * one of them or -1.
+ * -1 or one of them, with a cable to another switch.
  */
 static bool tree_switch_is_sane(const struct topo_graph *graph, const struct topo_tree_switch *at)
 {
     return at->sw < graph->switches && at->up < (int)graph->ports && at->up >= -1 &&
            emu_ports_any(at->ports) && !emu_ports_any(at->ports & ~emu_ports_below(graph->ports)) &&
-           (at->up < 0 || emu_ports_has(at->ports, (uint32_t)at->up)) && ports_lead_on(graph, at);
+           (at->up < 0 || (emu_ports_has(at->ports, (uint32_t)at->up) &&
+                           graph->sw[at->sw].end[at->up].kind == TOPO_END_SWITCH)) &&
+           ports_lead_on(graph, at);
 }
 
 /*

@@ -24,8 +24,8 @@ struct json_object *origin_json(const struct fabric_config *config);
  * json_object_put(). NULL ends @words.
  *
  * "***" stands for the value of each option or variable whose name contains "key", "token",
- * "secret", "passw", "passphrase", "credential", "auth" or "pwd" in any case, and for secrets in
- * URLs.
+ * "secret", "passw", "passphrase", "credential", "auth" or "pwd" in upper or lower case, and for
+ * secrets in URLs.
  */
 struct json_object *origin_words(char *const *words);
 

@@ -13,9 +13,9 @@
  * lost link (in_flight.c). The tree changes while the workers are held and no switch has segments
  * or partial results of the group. A group that is never idle keeps its tree, and is slow. On
  * several hosts no host can see all of the group's switches, so all groups keep their trees. With
- * link-level retry these groups continue like groups that are never idle. Without it, the manager
- * takes a link out of use only because a port was stuck, and segments of groups still use that port
- * (switch_crossbar_link()).
+ * link-level retry these groups continue like groups that are never idle. Without link-level retry,
+ * the manager takes a link out of use only if a port was stuck. Segments of groups then still use
+ * this port (switch_crossbar_link()).
  *
  * Source: QsNet III §V (the broadcast tree moves when its top fails).
  */
@@ -101,7 +101,7 @@ static bool tree_misses(const struct fabric *fabric, const struct fabric_group *
     return false;
 }
 
-/* Let the members' engines send to the group by their link in the new tree. */
+/* Tell each member's engine by which link it now sends to the group: its link in the new tree. */
 static void members_relink(struct fabric *fabric, const struct fabric_group *group,
                            const struct topo_tree *tree, uint64_t now_ps)
 {
@@ -130,8 +130,8 @@ enum replanned {
 };
 
 /* Give the group a new tree and new parts in switches, and free the old ones. */
-static void group_takes(struct fabric *fabric, struct fabric_group *group,
-                        const struct topo_tree *tree, struct switch_group **part)
+static void group_set_tree(struct fabric *fabric, struct fabric_group *group,
+                           const struct topo_tree *tree, struct switch_group **part)
 {
     fabric_switch_groups_free(fabric, group->part, group->tree.count);
     topo_tree_release(&group->tree);
@@ -147,7 +147,7 @@ static enum replanned group_replace_tree(struct fabric *fabric, struct fabric_gr
     fabric_switch_groups_withdraw(fabric, group->id, &group->tree);
     members_relink(fabric, group, tree, now_ps);
     fabric_group_reserve_for(fabric, group, tree);
-    group_takes(fabric, group, tree, part);
+    group_set_tree(fabric, group, tree, part);
     return fabric_switch_groups_publish(fabric, group->id, &group->tree, part) ? REPLAN_NEVER
                                                                                : REPLANNED;
 }
@@ -169,7 +169,7 @@ static enum replanned group_move(struct fabric *fabric, struct fabric_group *gro
     fabric_switch_groups_withdraw(fabric, group->id, &group->tree);
     if (!fabric_switch_groups_publish(fabric, group->id, tree, part)) {
         if (fabric_group_reserve_for(fabric, group, tree)) {
-            group_takes(fabric, group, tree, part);
+            group_set_tree(fabric, group, tree, part);
             return REPLANNED;
         }
         fabric_switch_groups_withdraw(fabric, group->id, tree);
@@ -224,7 +224,8 @@ static bool left_is_quiet(const struct fabric *fabric, const struct fabric_group
  * such a group moves only when it is idle. So no switch has segments of these nodes, and
  * left_is_quiet() checks that none of their posted segments waits in a host interface.
  */
-static enum replanned group_to(struct fabric *fabric, struct fabric_group *group, uint64_t now_ps)
+static enum replanned group_try_trees(struct fabric *fabric, struct fabric_group *group,
+                                      uint64_t now_ps)
 {
     enum replanned how = REPLAN_NEVER;
     struct topo_tree tree = {0};
@@ -246,19 +247,19 @@ static enum replanned group_replan(struct fabric *fabric, struct fabric_group *g
     if (fabric_has_units(&fabric->config) && group->combines)
         return REPLAN_NEVER; /* its units have partial results in the old tree */
     if (fabric_has_engines(&fabric->config))
-        return group_to(fabric, group, now_ps);
+        return group_try_trees(fabric, group, now_ps);
     if (fabric->config.hosts)
         return REPLAN_KEPT;
     fabric_pause(fabric);
     if (group_is_quiet(fabric, group))
-        how = group_to(fabric, group, now_ps);
+        how = group_try_trees(fabric, group, now_ps);
     fabric_resume(fabric);
     return how;
 }
 
 bool fabric_group_avoid_unit(struct fabric *fabric, struct fabric_group *group, uint64_t now_ps)
 {
-    return group_is_quiet(fabric, group) && group_to(fabric, group, now_ps) == REPLANNED;
+    return group_is_quiet(fabric, group) && group_try_trees(fabric, group, now_ps) == REPLANNED;
 }
 
 static bool group_is_partitioned(const struct fabric *fabric, const struct fabric_group *group)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * resync.c - bring a host that rejoins up to date: copy the state of the network into its new
- * *replica* (the fabric object of one host, hosts.h), and let the other hosts discard what they
- * know of the host's former devices.
+ * *replica* (the fabric object of one host, hosts.h), and let the other hosts discard their state
+ * of the host's former devices.
  *
  * The new replica cannot plan the existing trees again, because a plan depends on how many trees
  * passed through each switch when it was made. So it gets a copy of each group. The former
@@ -16,8 +16,8 @@
 #include "apps/fabric/internal.h"
 #include "emu/util/bits.h"
 
-/* after this many writes of incarnations during one hold, the workers run for a moment */
-#define PROCESS_AT_ONCE 16384u
+/* number of incarnations that are written before held workers may run for a moment */
+#define INCARNATIONS_PER_HOLD 16384u
 
 void fabric_group_each(const struct fabric *fabric,
                        void (*each)(void *ctx, const struct fabric_group_copy *group), void *ctx)
@@ -50,18 +50,20 @@ static bool ports_lead_on(const struct topo_graph *graph, const struct topo_tree
 
 /*
  * Return whether the tree has ports at the switch, whether all of them exist, and whether `up` is
- * one of them or -1.
+ * -1 or one of them, with a cable to another switch.
  */
 static bool tree_switch_is_sane(const struct topo_graph *graph, const struct topo_tree_switch *at)
 {
     return at->sw < graph->switches && at->up < (int)graph->ports && at->up >= -1 &&
            emu_ports_any(at->ports) && !emu_ports_any(at->ports & ~emu_ports_below(graph->ports)) &&
-           (at->up < 0 || emu_ports_has(at->ports, (uint32_t)at->up)) && ports_lead_on(graph, at);
+           (at->up < 0 || (emu_ports_has(at->ports, (uint32_t)at->up) &&
+                           graph->sw[at->sw].end[at->up].kind == TOPO_END_SWITCH)) &&
+           ports_lead_on(graph, at);
 }
 
 /*
- * Return whether each cable of the tree between this switch and another one is in the tree at both
- * ends, and leads up from one of them. @of: by switch, its part of the tree; NULL: it has none.
+ * Check all cables of the tree between this switch and other ones. Each must be in the tree at both
+ * ends, and lead up from exactly one end. @of: by switch, its part of the tree; NULL: it has none.
  */
 static bool cables_lead_up(const struct topo_graph *graph, const struct topo_tree_switch *const *of,
                            const struct topo_tree_switch *at)
@@ -271,8 +273,9 @@ static uint32_t engine_incarnation_publish(struct fabric *fabric, uint32_t n, ui
 
 /*
  * Write the new incarnation of each engine on @host into each engine on this host: one write per
- * pair of engines. After PROCESS_AT_ONCE or more writes, let the workers run for a moment. Until an
- * engine has the new incarnation, it refuses packets of the new devices, which retransmit them.
+ * pair of engines. After INCARNATIONS_PER_HOLD or more writes, let the workers run for a moment.
+ * Until an engine has the new incarnation, it refuses packets of the new devices, and these devices
+ * retransmit them.
  */
 void fabric_host_incarnation(struct fabric *fabric, uint32_t host, uint32_t incarnation)
 {
@@ -283,7 +286,7 @@ void fabric_host_incarnation(struct fabric *fabric, uint32_t host, uint32_t inca
         uint32_t written = 0;
 
         fabric_pause(fabric);
-        for (; n < fabric->engines.count && written < PROCESS_AT_ONCE; n++)
+        for (; n < fabric->engines.count && written < INCARNATIONS_PER_HOLD; n++)
             if (fabric_engine_number_is_on(fabric, n, host))
                 written += engine_incarnation_publish(fabric, n, incarnation, now_ps);
         for (uint32_t e = 0; written && e < fabric->engines.count; e++)

@@ -64,8 +64,8 @@ void fabric_finished_from(const struct fabric *fabric, uint32_t node,
  * fabric_finished - read the reports of the current process at @node, beginning at position @at,
  * and advance @at. Writes at most EMU_FINISHED_SLOTS reports to @ret and returns how many. Adds the
  * number of reports that were overwritten before they were read to @missed.
- * fabric_drawn() - read the random sample of collectives that processes report even without a
- * watcher (emu_comm_draw()), in the same manner. Thread: manager.
+ * fabric_drawn() - do the same for another list of reports: the random sample of collectives that
+ * processes report even without a watcher (emu_comm_draw()). Thread: manager.
  */
 uint32_t fabric_drawn(const struct fabric *fabric, uint32_t node, struct fabric_finished_at *at,
                       struct emu_finished *ret, uint64_t *missed);

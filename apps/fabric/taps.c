@@ -17,7 +17,7 @@
 #include "apps/fabric/internal.h"
 #include "emu/link/tap_area.h"
 
-/* number of slots of all rings together, if each ring then has at least TAPS_LEAST */
+/* number of slots of all rings together, unless the rings then had fewer than TAPS_LEAST each */
 #define TAPS_RECORDS   65536u
 #define TAPS_LEAST     1024u /* minimum number of slots of one ring */
 #define TAPS_ENDS      16u   /* initial capacity of a worker's list of ends; a power of two */
@@ -36,8 +36,8 @@ struct fabric_taps {
 };
 
 /*
- * The link ends on this host that record one direction of a cable. They send in it; if a process
- * sends in it, they receive from the process.
+ * The link ends on this host that record one direction of a cable. These ends send in the
+ * direction. If a process sends instead, the end that receives from the process records.
  */
 struct direction_ends {
     struct emu_tx *tx;      /* sends the segments; NULL: a process or another host sends them */
@@ -54,8 +54,8 @@ static struct direction_ends ends_of_switch(const struct fabric *fabric, const s
 }
 
 /*
- * Find the end that sends to port @at of a switch. If a process sends to this port, find the port
- * itself.
+ * Find the end that sends to port @at of a switch. If a process sends to this port, find the
+ * receiving end of the port itself, because a process records nothing.
  */
 static struct direction_ends ends_towards(const struct fabric *fabric, const struct topo_at *at)
 {
@@ -189,8 +189,8 @@ static struct emu_tap_end *tap_end_get(struct fabric_taps *all, const struct emu
 }
 
 /*
- * Unless @rx is NULL, let it record the entries that arrive or, if @takes is false, the entries
- * that it sends. False: out of memory.
+ * Let @rx record the entries that arrive if @takes is true, otherwise the entries that it sends. If
+ * @rx is NULL, do nothing. Returns false if there is no memory.
  */
 static bool tap_rx(struct fabric_taps *all, const struct emu_rx *rx, uint32_t iface, bool takes)
 {
@@ -201,7 +201,10 @@ static bool tap_rx(struct fabric_taps *all, const struct emu_rx *rx, uint32_t if
     return !rx || end;
 }
 
-/* Add taps at all ends of a direction. @packets: there are virtual channels. False: no memory. */
+/*
+ * Add taps at all ends of a direction. @packets: the fabric has virtual channels. Returns false if
+ * there is no memory.
+ */
 static bool tap_direction(struct fabric_taps *all, const struct direction_ends *ends,
                           uint32_t iface, bool packets)
 {

@@ -68,7 +68,7 @@ enum fault_type {
 
 struct fault_key_row {
     const char *name;
-    const char *right; /* describes valid values; follows "it must be" in a message */
+    const char *valid; /* describes valid values; follows "it must be" in a message */
     enum fault_type type;
     size_t offset;            /* offset of the value in struct fault */
     uint64_t least, most;     /* limits of a number */
@@ -111,7 +111,10 @@ struct fault_kind_row {
 
     /* Check that the keys fit each other. @seen: keys in the text. Errors: -EINVAL. */
     int (*validate)(const struct fault *fault, uint64_t seen, char *error, size_t error_bytes);
-    /* Check properties of the network that the fault needs; then NULL. Errors: as fault_check(). */
+    /*
+     * Check properties of the network that the fault needs. Unused entries are NULL. Errors: as
+     * fault_check().
+     */
     int (*requires[FAULT_REQUIRES])(const struct fault_check *check);
     /* Describe, in check->text, an effect that a user may not expect. NULL: there is none. */
     void (*note)(const struct fault_check *check);
@@ -138,11 +141,11 @@ enum quantity_verdict fault_scan(const struct fault_key_row *row, const char *te
 
 /* --- where.c: places -------------------------------------------------------------- */
 
-/* The network that has the names of nodes, and the reason why a text is none of its nodes. */
+/* The network whose nodes a text may name, and the error if the text names none of them. */
 struct fault_names {
-    const struct topo_graph *graph;  /* NULL: nodes have only numbers */
-    char why[TOPO_NODE_ERROR_BYTES]; /* "": the text has the form neither of a number nor of a
-                                      * name */
+    const struct topo_graph *graph; /* NULL: nodes have only numbers */
+    /* describes the error; "": the text does not have the form of a number or a name */
+    char why[TOPO_NODE_ERROR_BYTES];
 };
 
 /** fault_node_read - read a node's number or name. Returns false if @value is neither. */
@@ -150,10 +153,10 @@ bool fault_node_read(struct fault_names *names, const char *value, uint32_t *ret
 
 /**
  * fault_where_read - read the @value of a key of FAULT_KEYS_WHERE; NULL if the key has no value.
- * @right: receives a description of valid values. Returns false if the value is not valid.
+ * @valid: receives a description of valid values. Returns false if the value is not valid.
  */
 bool fault_where_read(struct fault *fault, enum fault_key key, const char *value,
-                      struct fault_names *names, const char **right);
+                      struct fault_names *names, const char **valid);
 
 /* --- print.c ---------------------------------------------------------------------- */
 

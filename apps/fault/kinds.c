@@ -111,7 +111,10 @@ static int requires_units(const struct fault_check *c)
                  "these switches have no combine units: use buffers=xpoint or input_xpoint");
 }
 
-/* Requires processes, which may create groups during the fault; synthetic traffic does not. */
+/*
+ * Requires that groups may be created during the fault. Clock virtual is taken for synthetic
+ * traffic, which creates all of its groups before.
+ */
 static int requires_new_groups(const struct fault_check *c)
 {
     if (c->network->clock != EMU_CLOCK_VIRTUAL)
@@ -131,7 +134,7 @@ static int requires_engines(const struct fault_check *c)
                   fault_name(c->fault->kind), c->network->profile->name);
 }
 
-/* Requires that processes can be stopped, which would stop simulated time. */
+/* Requires that processes can be stopped. On clock virtual this would stop simulated time. */
 static int requires_processes(const struct fault_check *c)
 {
     if (c->network->clock != EMU_CLOCK_VIRTUAL)

@@ -133,20 +133,20 @@ static int read_key_value(struct parse *p, enum fault_key key, const char *value
     const struct fault_key_row *row = fault_key_row(key);
     enum quantity_verdict verdict = QUANTITY_WRONG;
     struct fault_names names = {.graph = p->graph};
-    const char *right = row->right;
+    const char *valid = row->valid;
 
     if (row->type != FAULT_TYPE_WHERE)
         verdict = value ? read_value(&p->fault, row, value, &names) : QUANTITY_WRONG;
-    else if (fault_where_read(&p->fault, key, value, &names, &right))
+    else if (fault_where_read(&p->fault, key, value, &names, &valid))
         verdict = QUANTITY_OK;
     if (verdict == QUANTITY_OK)
         return 0;
     if (!value)
-        return invalid(p, "%s has no value; %s= is followed by %s", row->name, row->name, right);
+        return invalid(p, "%s has no value; %s= is followed by %s", row->name, row->name, valid);
     if (*names.why)
         return invalid(p, "%s=%.*s: %s", row->name, FAULT_SHOWN, value, names.why);
     return invalid(p, "%s=%.*s%s: it must be %s%s", row->name, FAULT_SHOWN, value, reasons[verdict],
-                   right, row->names ? nearest_in(value, right).text : "");
+                   valid, row->names ? nearest_in(value, valid).text : "");
 }
 
 /* --- words ------------------------------------------------------------------------ */
@@ -215,7 +215,7 @@ static int read_key(struct parse *p, enum fault_key key, const char *value)
     if (!p->kind && !(FAULT_KEYS_WHEN & emu_bit(key)))
         return invalid(
             p,
-            "%s before the fault; write the times (at=, for=, every=, on=), then the fault, "
+            "%s is before the fault; write the times (at=, for=, every=, on=), then the fault, "
             "then the rest: " EXAMPLE,
             name);
     if (p->kind && !(p->kind->keys & emu_bit(key)))

@@ -148,21 +148,24 @@ static void put_value(struct fault_writer *writer, const struct fault_key_row *r
     }
 }
 
-/* Write each of @keys whose value is not the default, between the texts @before and @behind. */
+/*
+ * Write each of @keys whose value differs from the default (in @plain), between the texts @before
+ * and @after.
+ */
 static void put_keys(struct fault_writer *writer, const struct fault *fault,
                      const struct fault *plain, uint64_t keys, const char *before,
-                     const char *behind)
+                     const char *after)
 {
     emu_each_bit (key, keys) {
         const struct fault_key_row *row = fault_key_row((enum fault_key)key);
-        bool says = row->type == FAULT_TYPE_EVENT ? fault->when.on.nth != 0
-                                                  : value_of(row, fault) != value_of(row, plain);
+        bool differs = row->type == FAULT_TYPE_EVENT ? fault->when.on.nth != 0
+                                                     : value_of(row, fault) != value_of(row, plain);
 
-        if (!says)
+        if (!differs)
             continue;
         fault_put(writer, "%s%s=", before, row->name);
         put_value(writer, row, fault);
-        fault_put(writer, "%s", behind);
+        fault_put(writer, "%s", after);
     }
 }
 

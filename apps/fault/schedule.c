@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * schedule.c - read schedules, which are files with one fault per line, and the built-in schedules,
- * the scenarios. Most scenarios have random targets, so that they fit any network, and begin within
+ * schedule.c - read schedules, which are files with one fault per line. Scenarios are built-in
+ * schedules. Most scenarios have random targets, so that they fit any network. They begin within
  * seconds, because they are made for programs that run for seconds.
  */
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include "emu/util/nearest.h"
 #include "emu/util/slurp.h"
 
-#define FILE_MAX       (16u << 20)
+#define FILE_BYTES_MAX (16u << 20)
 #define LINE_BYTES_MAX 4095
 #define FAULTS_MAX     65536
 #define NAME_SHOWN     100 /* characters at the end of a file's name that a message shows */
@@ -113,11 +113,11 @@ static int read_file(struct fault_schedule *ret, const char *name, const struct 
 {
     char *text;
     size_t bytes;
-    int err = emu_slurp(name, FILE_MAX, &text, &bytes);
+    int err = emu_slurp(name, FILE_BYTES_MAX, &text, &bytes);
 
     if (err == -EFBIG)
         err = fail(-E2BIG, error, error_bytes, "%s: larger than %u MiB: not a schedule",
-                   name_tail(name), FILE_MAX >> 20);
+                   name_tail(name), FILE_BYTES_MAX >> 20);
     else if (err)
         err = fail(err == -ENOMEM ? err : -EIO, error, error_bytes,
                    "%s: cannot read the schedule: %s", name_tail(name), emu_slurp_why(err));

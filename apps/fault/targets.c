@@ -49,7 +49,10 @@ static void add(struct find *f, uint32_t id, uint32_t port, enum fault_direction
 
 /* --- lists ------------------------------------------------------------------------ */
 
-/* Return whether @sw lists its cable to @end. Only its lower end does, so it is listed once. */
+/*
+ * Return whether @sw lists its cable to @end. Only the switch at the lower end of a cable lists it,
+ * so each cable is listed once. Cables to nodes are listed only if @with_nodes is true.
+ */
 static bool lists_cable(const struct topo_graph *graph, uint32_t sw, const struct topo_end *end,
                         bool with_nodes)
 {
@@ -201,7 +204,10 @@ static int find_nodes(struct find *f)
     return 0;
 }
 
-/* Report that no device is called @name. Their names are the first @count labels in the graph. */
+/*
+ * Report that no device of @kind has this @name. The first @count labels of the graph are the names
+ * of all such devices.
+ */
 static int no_name(const struct find *f, const char *key, const char *name, const char *kind,
                    uint32_t count)
 {
@@ -401,15 +407,15 @@ uint64_t fault_seed(uint64_t seed, uint32_t number, uint64_t time)
 
 /* --- cables between some nodes and all others ------------------------------------- */
 
-/* Return whether a switch has nodes below it, and the fault names all of them (@mine). */
-static bool switch_owned(const struct topo_graph *graph, uint32_t sw, const bool *mine)
+/* Return whether a switch has nodes below it, and the fault names all of these nodes (@named). */
+static bool switch_is_inside(const struct topo_graph *graph, uint32_t sw, const bool *named)
 {
     bool any = false;
 
     for (uint32_t n = 0; n < graph->nodes; n++) {
         if (!topo_below(graph, sw, n))
             continue;
-        if (!mine[n])
+        if (!named[n])
             return false;
         any = true;
     }
@@ -418,20 +424,20 @@ static bool switch_owned(const struct topo_graph *graph, uint32_t sw, const bool
 
 /*
  * Return whether the cable from switch @sw to @end connects the nodes that the fault names with the
- * others. This is true only at the lower end of the cable. @mine: by node, whether the fault names
- * it; @owned: by switch, the result of switch_owned().
+ * others. This is true only at the lower end of the cable. @named: by node, whether the fault names
+ * it; @inside: by switch, the result of switch_is_inside().
  */
 static bool joins(const struct topo_graph *graph, uint32_t sw, const struct topo_end *end,
-                  const bool *mine, const bool *owned)
+                  const bool *named, const bool *inside)
 {
     if (end->kind == TOPO_END_NODE)
-        return mine[end->id] && !owned[sw];
-    return end->kind == TOPO_END_SWITCH && owned[sw] && !owned[end->id] &&
+        return named[end->id] && !inside[sw];
+    return end->kind == TOPO_END_SWITCH && inside[sw] && !inside[end->id] &&
            graph->sw[end->id].level > graph->sw[sw].level;
 }
 
-static int cables_find(struct fault_targets *ret, const struct topo_graph *graph, const bool *mine,
-                       const bool *owned)
+static int cables_find(struct fault_targets *ret, const struct topo_graph *graph, const bool *named,
+                       const bool *inside)
 {
     uint32_t count = 0;
 
@@ -440,7 +446,7 @@ static int cables_find(struct fault_targets *ret, const struct topo_graph *graph
         return -ENOMEM;
     for (uint32_t s = 0; s < graph->switches; s++)
         for (uint32_t p = 0; p < graph->ports; p++)
-            if (joins(graph, s, &graph->sw[s].end[p], mine, owned))
+            if (joins(graph, s, &graph->sw[s].end[p], named, inside))
                 ret->target[count++] = (struct fault_target){s, p, FAULT_BOTH};
     ret->count = ret->among = count;
     return 0;
@@ -450,18 +456,18 @@ static int cables_find(struct fault_targets *ret, const struct topo_graph *graph
 static int partition_find(struct fault_targets *ret, const struct fault_targets *nodes,
                           const struct topo_graph *graph)
 {
-    bool *mine = calloc(graph->nodes, sizeof *mine);
-    bool *owned = calloc(graph->switches, sizeof *owned);
-    int err = mine && owned ? 0 : -ENOMEM;
+    bool *named = calloc(graph->nodes, sizeof *named);
+    bool *inside = calloc(graph->switches, sizeof *inside);
+    int err = named && inside ? 0 : -ENOMEM;
 
     for (uint32_t i = 0; !err && i < nodes->count; i++)
-        mine[nodes->target[i].id] = true;
+        named[nodes->target[i].id] = true;
     for (uint32_t s = 0; !err && s < graph->switches; s++)
-        owned[s] = switch_owned(graph, s, mine);
+        inside[s] = switch_is_inside(graph, s, named);
     if (!err)
-        err = cables_find(ret, graph, mine, owned);
-    free(owned);
-    free(mine);
+        err = cables_find(ret, graph, named, inside);
+    free(inside);
+    free(named);
     return err;
 }
 

@@ -5,12 +5,12 @@
 
 #include "apps/fault/internal.h"
 
-static const struct fault_key_row some_count = {.type = FAULT_TYPE_NUMBER,
-                                                .least = 1,
-                                                .most = EMU_FAULT_ANY - 1};
-static const struct fault_key_row some_share = {.type = FAULT_TYPE_SHARE,
-                                                .least = 1,
-                                                .most = EMU_FAULT_ONE};
+static const struct fault_key_row count_row = {.type = FAULT_TYPE_NUMBER,
+                                               .least = 1,
+                                               .most = EMU_FAULT_ANY - 1};
+static const struct fault_key_row share_row = {.type = FAULT_TYPE_SHARE,
+                                               .least = 1,
+                                               .most = EMU_FAULT_ONE};
 
 /* Read the direction, >, < or nothing, at the end of a cable's name. False: it is none of these. */
 static bool read_direction(const char *at, enum fault_direction *ret)
@@ -104,7 +104,8 @@ bool fault_node_read(struct fault_names *names, const char *value, uint32_t *ret
         return is_number && read_number(&value, TOPO_NODES_MAX - 1, ret);
     if (topo_parse_node(ret, names->graph, value, names->why, sizeof names->why) == 0)
         return true;
-    if (!is_number && !value[strspn(value, "0123456789-,")]) /* a wrong range or list */
+    /* this is a wrong range or list, and not a wrong name: describe valid values instead */
+    if (!is_number && !value[strspn(value, "0123456789-,")])
         *names->why = '\0';
     return false;
 }
@@ -173,7 +174,7 @@ static bool read_range(const char *value, struct fault_range *ret)
 }
 
 /* Read one element of a list: a range of numbers, or the number or the name of a node. */
-static bool read_random_nodes(struct fault_names *names, const char *value, struct fault_range *ret)
+static bool read_list_element(struct fault_names *names, const char *value, struct fault_range *ret)
 {
     if (read_range(value, ret))
         return true;
@@ -198,7 +199,7 @@ static bool read_nodes(struct fault_where *where, const char *value, struct faul
             return false;
         memcpy(one, value, length);
         one[length] = '\0';
-        if (!read_random_nodes(names, one, &range) || !nodes_add(&nodes, range.first, range.last))
+        if (!read_list_element(names, one, &range) || !nodes_add(&nodes, range.first, range.last))
             return false;
         value += length;
         if (!*value)
@@ -235,7 +236,7 @@ static bool read_random(struct fault_where *where, const char *value, enum fault
     bool share = value && strchr(value, '%');
     uint64_t number = 1;
 
-    if (value && fault_scan(share ? &some_share : &some_count, value, &number))
+    if (value && fault_scan(share ? &share_row : &count_row, value, &number))
         return false;
     where->place = place;
     where->random =
@@ -244,36 +245,36 @@ static bool read_random(struct fault_where *where, const char *value, enum fault
 }
 
 bool fault_where_read(struct fault *fault, enum fault_key key, const char *value,
-                      struct fault_names *names, const char **right)
+                      struct fault_names *names, const char **valid)
 {
-    static const char some[] = "a number from 1, or a share such as 25%; without a value: 1";
+    static const char amount[] = "a number from 1, or a share such as 25%; without a value: 1";
     struct fault_where *where = &fault->where;
     bool links = fault_domain(fault->kind) == FAULT_OF_LINKS;
 
     switch (key) {
     case FAULT_KEY_LINK:
-        *right = "S:P (port P of switch S, both directions; S:P> only out, S:P< only in), "
+        *valid = "S:P (port P of switch S, both directions; S:P> only out, S:P< only in), "
                  "nN or nN:L (links of node N), NAME:P (port P of a switch or a node, named as in "
                  "the network's file), NAME (links of a node), or any";
         return value && read_link(where, value);
     case FAULT_KEY_LEVEL:
-        *right = "a number; the switches next to the nodes have level 0";
+        *valid = "a number; the switches next to the nodes have level 0";
         return value && read_id(where, value, false, FAULT_AT_LEVEL, &where->level);
     case FAULT_KEY_SWITCH:
-        *right = links ? "the number or the name of a switch: its cables; all cables: link=any"
+        *valid = links ? "the number or the name of a switch: its cables; all cables: link=any"
                        : "the number of a switch, its name, or any";
         return value && read_switch(where, value, !links);
     case FAULT_KEY_NODE:
-        *right = "the number of a node up to 1048575, its name, or any";
+        *valid = "the number of a node up to 1048575, its name, or any";
         return value && read_node(where, value, names);
     case FAULT_KEY_NODES:
-        *right = "numbers of nodes up to 1048575, names, and at most 32 ranges of numbers: 0-3,8";
+        *valid = "numbers of nodes up to 1048575, names, and at most 32 ranges of numbers: 0-3,8";
         return value && read_nodes(where, value, names);
     case FAULT_KEY_TOP:
-        *right = some;
+        *valid = amount;
         return read_random(where, value, FAULT_AT_TOP);
     default:
-        *right = some;
+        *valid = amount;
         return read_random(where, value, FAULT_AT_RANDOM);
     }
 }

@@ -2,8 +2,8 @@
 /*
  * apply.c - apply each kind of fault to one of its targets, and revert it.
  *
- * The functions set_*() apply the fault @f at the target @at or, if @on is false, revert it. They
- * add to f->past the hits that no rule in force counts.
+ * The functions set_*() apply the fault @f at the target @at or, if @on is false, revert it. Rules
+ * count most hits while they are in force. The functions add all other hits to f->past.
  */
 #include <errno.h>
 
@@ -142,13 +142,14 @@ static uint64_t waiting_combine_exhaust(const struct injector *in, const struct 
 /* --- processes ---------------------------------------------------------------------- */
 
 /*
- * Stop the process even if another fault has stopped the node's process before, because the node
- * may have a new one since then. The process continues when the last fault is reverted.
+ * Stop the process even if another fault has stopped the node's process before, because another
+ * process may have attached to the node since then. The process continues when the last fault is
+ * reverted.
  */
 static int set_process_stop(struct injector *in, struct injection *f, const struct fault_target *at,
                             bool on)
 {
-    bool last = count_fault(&in->still[at->id], on);
+    bool last = count_fault(&in->stopped[at->id], on);
 
     if (on)
         f->past += in->config.process(in->config.ctx, at->id, INJECT_FREEZE);

@@ -12,7 +12,7 @@
 #include "apps/base/message.h"
 #include "emu/util/count.h"
 
-/* --- applied and reverted ----------------------------------------------------------- */
+/* --- apply and revert --------------------------------------------------------------- */
 
 /*
  * Hold or release the workers once for all targets of a fault, which may be all cables. For a fault
@@ -189,10 +189,10 @@ int injector_create(struct injector **ret, struct fabric *fabric, struct manager
         return -ENOMEM;
     in->link_down = calloc(fabric_cable_count(fabric) + 1u, sizeof *in->link_down);
     in->stuck = calloc(2u * fabric_cable_count(fabric) + 1u, sizeof *in->stuck);
-    in->still = calloc(graph->nodes + 1u, sizeof *in->still);
+    in->stopped = calloc(graph->nodes + 1u, sizeof *in->stopped);
     in->stalled = calloc(graph->switches + 1u, sizeof *in->stalled);
     in->exhausted = calloc(graph->switches + 1u, sizeof *in->exhausted);
-    if (!in->link_down || !in->stuck || !in->still || !in->stalled || !in->exhausted) {
+    if (!in->link_down || !in->stuck || !in->stopped || !in->stalled || !in->exhausted) {
         injector_destroy(in);
         return -ENOMEM;
     }
@@ -216,7 +216,7 @@ void injector_destroy(struct injector *in)
     free(in->injection);
     free(in->exhausted);
     free(in->stalled);
-    free(in->still);
+    free(in->stopped);
     free(in->stuck);
     free(in->link_down);
     free(in);
@@ -328,7 +328,7 @@ struct injection *inject_list(struct injector *in, uint32_t id, const struct fau
     return &in->injection[i];
 }
 
-/* --- faults added and cleared ------------------------------------------------------- */
+/* --- add and clear faults ----------------------------------------------------------- */
 
 int injector_add(struct injector *in, const struct fault *fault, uint64_t from_ps, uint32_t *id,
                  char *text, size_t text_bytes)

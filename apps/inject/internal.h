@@ -18,12 +18,12 @@
 struct injection {
     uint32_t id; /* its number, from 1, in the order in which faults were added */
     struct fault fault;
-    uint32_t times;   /* how often it has begun */
+    uint32_t times;   /* number of times that it has begun */
     bool active;      /* it has begun and not ended */
     bool on;          /* it is applied; with a duty cycle not always while it is active */
-    uint32_t applied; /* it is applied to this many of its targets, from the first on */
-    uint64_t seed;    /* from which its random targets were drawn when it last began */
-    /* when it next begins, ends or toggles (duty cycle); EMU_NEVER: never */
+    uint32_t applied; /* number of targets to which it is applied: the first ones of the list */
+    uint64_t seed;    /* seed of its random targets when it last began */
+    /* times at which it next begins, ends or toggles (duty cycle); EMU_NEVER: never */
     uint64_t begin_ps, end_ps, toggle_ps;
     bool waits;                   /* it waits for the event of on= */
     bool saw;                     /* the event has been observed since the last step */
@@ -41,18 +41,18 @@ struct injector {
     uint32_t last_id;            /* number of the fault that was added last */
     struct inject_past past;     /* sums over faults that are no longer listed */
 
-    /* Numbers of faults applied to a target, which recovers when the last of them is reverted. */
-    uint32_t *link_down; /* by cable: they take its link down */
-    uint32_t *stuck;     /* by cable and direction (links.h): they stop the port that sends */
-    uint32_t *still;     /* by node: they stop its process */
-    uint32_t *stalled;   /* by switch: they stop its combine units */
-    uint32_t *exhausted; /* by switch: they take all its combine states */
+    /* Numbers of faults that are applied to each target. It recovers when the last is reverted. */
+    uint32_t *link_down; /* by cable: faults that take its link down */
+    uint32_t *stuck;   /* by cable and direction (links.h): faults that stop the port that sends */
+    uint32_t *stopped; /* by node: faults that stop its process */
+    uint32_t *stalled; /* by switch: faults that stop its combine units */
+    uint32_t *exhausted; /* by switch: faults that take all its combine states */
 
     uint64_t scan_ps; /* time of the next check for observed events; EMU_NEVER: no fault waits */
     uint64_t now_ps;  /* time of the present call */
 };
 
-/* hits.c: begin to observe the event that the fault waits for, or stop it. Errors: -ENOMEM. */
+/* hits.c: begin or end observing the event that the fault waits for. Errors: -ENOMEM. */
 int inject_watch(struct injector *in, struct injection *f);
 void inject_unwatch(struct injector *in, struct injection *f);
 
@@ -84,7 +84,7 @@ struct inject_direction {
     bool out; /* from its first end */
 };
 
-/* Duty cycle of a fault: how long it is applied, and then reverted, alternately. */
+/* Duty cycle of a fault: it is alternately applied for @on_ps and reverted for @off_ps. */
 struct inject_duty {
     uint64_t on_ps, off_ps;
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * remote.c - faults in a network on several hosts.
+ * remote.c - apply faults to a network on several hosts.
  *
  * Only the coordinator's injector has the schedule. When it applies or reverts a fault, it calls
  * the injectors of all other hosts, which apply or revert the fault at the targets on their host.
@@ -104,7 +104,8 @@ uint64_t inject_hosts(const struct injector *in, const struct injection *f)
 static int begin_here(struct injector *in, struct injection *f, const struct inject_call *call)
 {
     char error[FAULT_ERROR_BYTES];
-    int err = inject_set_here(in, f, false); /* still applied if a call failed elsewhere */
+    /* the fault is still applied here if an earlier call failed on another host */
+    int err = inject_set_here(in, f, false);
 
     if (err)
         return err;
@@ -119,8 +120,9 @@ static int begin_here(struct injector *in, struct injection *f, const struct inj
 }
 
 /*
- * Observe the event of a fault, at a call of the coordinator. While the fault is applied, do not
- * replace the stored copy, because it must be reverted at the targets to which it was applied.
+ * Observe the event of a fault, because the coordinator has requested it. While the fault is
+ * applied, keep the stored copy of the fault, because the fault must be reverted at the targets to
+ * which it was applied.
  */
 static int watch_here(struct injector *in, struct injection *f, const struct inject_call *call)
 {

@@ -262,7 +262,7 @@ static void link_test(struct manager *m, uint32_t i)
 
 /*
  * Let the next step of a bring-up be due config.step_ps after this step was due, even if this step
- * is late. So a manager that had no core makes up for all missed steps at once.
+ * is late. So a manager that got no CPU time for a while makes up for all missed steps at once.
  */
 static void link_go_on(struct manager *m, struct link *link, enum manager_link state,
                        uint64_t was_due_ps)
@@ -330,7 +330,7 @@ void manager_links_step(struct manager *m)
         for (uint32_t steps = 0; link->due_ps <= m->now_ps; steps++) {
             bool tests = link->state == MANAGER_TESTS;
 
-            if (remote && tests && steps) /* other hosts were not requested to test the link */
+            if (remote && tests && steps) /* other hosts were not asked to test the link */
                 break;
             if (!remote && tests && !held)
                 fabric_pause(m->fabric); /* only once for all links that come up now */

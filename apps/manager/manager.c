@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * manager.c - publishes new tables after links have changed, reroutes in flight, handles
+ * manager.c - publishes new tables after links have changed, reroutes segments in flight, handles
  * partitioned nodes, and schedules all work of the manager. links.c brings links up and takes them
  * out; scan.c has the periodic scans.
  *
@@ -326,7 +326,10 @@ void manager_rejoin(struct manager *m, uint32_t i, uint64_t now_ps)
         manager_signal(m, i, true, 0, now_ps, &hit); /* cannot fail: it allocates nothing */
 }
 
-/* The counters of these devices restart at 0, so the counts of the last scan are set to 0, too. */
+/*
+ * The counters of the devices for which @is returns true restart at 0, so the counts of the last
+ * scan are set to 0, too.
+ */
 void manager_resync(struct manager *m, bool (*is)(void *ctx, uint32_t sw, uint32_t node), void *ctx)
 {
     for (uint32_t s = 0; m->remote.trapped && s < fabric_graph(m->fabric)->switches; s++)

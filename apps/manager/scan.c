@@ -5,8 +5,9 @@
 #include "apps/manager/internal.h"
 #include "emu/util/clock.h"
 
-#define SCAN_LEAST   100u /* minimum number of packets for an error rate */
-#define SCAN_CERTAIN 3.0  /* standard deviations; chance exceeds these about once in 1000 scans */
+#define SCAN_LEAST 100u /* minimum number of packets for an error rate */
+/* standard deviations; a link with the largest rate allowed exceeds these once in 1000 scans */
+#define SCAN_CERTAIN 3.0
 
 /*
  * Return whether the error rate is above the limit of @most errors in MANAGER_ERRORS_OF packets. To
@@ -78,10 +79,10 @@ static struct fabric_port port_seen(struct manager *m, uint32_t i, bool out)
 
 /*
  * Return the time since which a port has been able to send at each scan, but has sent nothing.
- * EMU_NEVER: it sends, or has nothing that it can send. A port that waits for space at the receiver
- * is not stuck, no matter how long it waits. A port that sends occasionally is not stuck either,
- * because it serves all of its queues. The delay of a late scan does not count, because the port's
- * device may be late, too.
+ * EMU_NEVER: it sends, it has nothing that it can send, or its device was not stepped since the
+ * last scan. A port that waits for space at the receiver is not stuck, no matter how long it waits.
+ * A port that sends occasionally is not stuck either, because it serves all of its queues. The
+ * delay of a late scan does not count, because the port's device may be late, too.
  */
 static uint64_t port_check(struct manager *m, uint32_t i, bool out)
 {

@@ -143,7 +143,7 @@ static int component_open(void)
         me->fab = NULL;
         opal_output(0,
                     "fabemu: cannot attach to the fabric at %s, so collectives with this process "
-                    "run outside the switches: %s",
+                    "run over messages: %s",
                     path, *why ? why : strerror(-err));
     }
     if (me->fab)

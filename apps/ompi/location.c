@@ -14,7 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Open MPI names published data by a component. Both components of this folder use the same. */
+/*
+ * Open MPI identifies published data by a component. Both of our components, for collectives and
+ * for windows, use this one.
+ */
 static const mca_base_component_t publisher = {
     COLL_FABEMU_FRAMEWORK_VERSION,
     .mca_component_name = "fabemu",

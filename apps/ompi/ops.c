@@ -5,7 +5,7 @@
  */
 #include "coll_fabemu.h"
 
-#define NO_OP 0xff
+#define NO_OP 0xff /* greater than every operation of fabemu.h */
 
 /* 1 + the operation or type of fabemu.h; 0: ops.def has no row for it. */
 static const uint8_t ops[OMPI_OP_BASE_FORTRAN_OP_MAX + 1] = {

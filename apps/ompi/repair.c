@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * repair.c - corrects an error of Open MPI 4.1: persistent sends over libfabric of data types with
- * a lower bound.
+ * a true lower bound other than 0.
  *
  * If a request for a contiguous buffer was made by isend_init(), Open MPI's transport over
- * libfabric does not add the data type's lower bound to the buffer's address. So MPI_Send_init,
+ * libfabric does not add this bound of the data type to the buffer's address. So MPI_Send_init,
  * MPI_Alltoallw and long one-sided puts send wrong bytes; with MPI_BOTTOM they send the bytes at
  * address 0. This happens with any libfabric provider, because a provider gets the wrong address
  * and cannot detect the error. Later versions of Open MPI have the fix "mtl: Fix datatype

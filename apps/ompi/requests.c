@@ -31,7 +31,7 @@ struct coll_fabemu_request {
     ompi_communicator_t *comm;  /* retained until the request is freed */
     struct fabemu_group *group; /* group in which the operation is posted */
     bool freed;                 /* MPI_Request_free() was called while the request was active */
-    int err; /* status of its parts, valid when it is in the list of finished requests */
+    int err; /* status of the parts; valid once the request is in the list of finished requests */
     struct coll_fabemu_call call;
     int parts;               /* number of elements of `reqs` */
     struct fabemu_req *reqs; /* &one, or allocated */
@@ -210,7 +210,7 @@ static int request_post(struct coll_fabemu_request *request)
     OPAL_THREAD_UNLOCK(&requests.lock);
     if (registers)
         opal_progress_register(request_progress);
-    /* a short operation is complete when its first segments have arrived */
+    /* only for a long operation: a short one is complete when its first segments have arrived */
     if (request->call.bytes >= mca_coll_fabemu_component.wide_bytes)
         fabemu_hand_over(request->module->fab);
     return OMPI_SUCCESS;

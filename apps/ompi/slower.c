@@ -45,8 +45,9 @@ static int ranks_for(int size)
 }
 
 /*
- * In these collectives the network carries more data than messages do, because each rank gets or
- * sends the blocks of other ranks, too. So from some size on, messages are faster on every clock.
+ * Maximum size in bytes at which the network executes a collective; 0: no limit. In these
+ * collectives the network carries more data than messages do, because each rank gets or sends the
+ * blocks of other ranks, too. So above this size messages are faster on every clock.
  */
 static const size_t blocks_most[FABEMU_COLLS] = {
     [FABEMU_COLL_GATHER] = 1u << 20,

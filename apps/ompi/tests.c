@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests.c - on clock virtual, tell the library when the program only tests: in MPI_Test, MPI_Iprobe
- * and the like. Open MPI calls these functions by pointers for programs in all languages.
+ * tests.c - on clock virtual, tell the library when the program polls without waiting: in MPI_Test,
+ * MPI_Iprobe and the like. Open MPI calls these functions by pointers for programs in all
+ * languages.
  */
 #include "coll_fabemu.h"
 

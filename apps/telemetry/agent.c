@@ -167,8 +167,8 @@ static void report_sums(struct telemetry_agent *agent, struct text_buf *bytes)
 }
 
 /*
- * Report what has changed in a row, counted over all tables. Returns false if @row is beyond the
- * last row.
+ * Report the changes of row @row, which is counted over all tables. Returns false if @row is beyond
+ * the last row.
  */
 static bool report_row(struct telemetry_agent *agent, uint64_t row, struct text_buf *bytes)
 {

@@ -87,8 +87,9 @@ static uint32_t group_nodes(struct telemetry_aggregate *aggregate, const struct 
 }
 
 /*
- * The first end of a trunk or cable is at a group of switches or a switch, not at a node. If both
- * ends are, it is the one with the lower number.
+ * The first end of a trunk is at a group of switches, not at a group of nodes. If both ends are at
+ * groups of switches, the first end is at the group with the lower number. *@reversed: whether the
+ * first end of the cable is at the second end of the trunk.
  */
 struct telemetry_key telemetry_key_of_cable(const struct telemetry_aggregate *aggregate,
                                             const struct fabric_cable *cable, bool *reversed)

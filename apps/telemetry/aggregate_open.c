@@ -17,8 +17,8 @@ struct builder {
     const struct telemetry_aggregate *closed;
     const struct telemetry *t;
     /*
-     * by group of `closed`: number of the corresponding new group. If its block is open: number of
-     * the new group for the next device of the old group
+     * by group of `closed`: number of the corresponding new group. If the block of the group is
+     * open, each of its devices gets a new group; then this is the number for the next device
      */
     uint32_t *sw, *node;
     /*

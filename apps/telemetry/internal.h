@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* internal.h - the state of a sampler. Only files of apps/telemetry/ include it. */
+/* internal.h - the state of a sampler. Only files of apps/telemetry/ and tests include it. */
 #ifndef APPS_TELEMETRY_INTERNAL_H
 #define APPS_TELEMETRY_INTERNAL_H
 

@@ -2,10 +2,11 @@
 /*
  * metrics.c - writes a view in Prometheus' text format.
  *
- * If a metric of ports has the same meaning as a metric of Prometheus' node_exporter for InfiniBand
- * adapters, it has the same name, so that dashboards for node_exporter work with a fabric. A device
- * is a switch or a node's adapter: "switch3", "node5". For dashboards of whole InfiniBand networks
- * the metrics can have the names of infiniband_exporter instead, which identifies devices by GUID.
+ * Prometheus' node_exporter has metrics of the ports of InfiniBand adapters. Our metrics with the
+ * same meaning have the same names, so that dashboards for node_exporter work with a fabric. A
+ * device is a switch or a node's adapter: "switch3", "node5". For dashboards of whole
+ * InfiniBand networks the metrics can have the names of infiniband_exporter instead. It identifies
+ * devices by GUID.
  * Source: Prometheus, "Exposition formats", text version 0.0.4; node_exporter, infiniband;
  * treydock/infiniband_exporter, collectors of switches and adapters.
  */
@@ -192,8 +193,8 @@ static void label_lid(const struct telemetry_view *view, struct text_buf *text, 
 }
 
 /*
- * Write a device's name as a label: that in the network's file or, if there is none, "switch3" or
- * "node5".
+ * Write a device's name as a label: the name in the network's file or, if there is none, "switch3"
+ * or "node5".
  */
 static void label_device(const struct telemetry_view *view, struct text_buf *text, const char *name,
                          bool node, uint32_t device)

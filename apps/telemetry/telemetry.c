@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* telemetry.c - samples all counters of a fabric and records what has changed. */
+/* telemetry.c - samples all counters of a fabric and records their changes. */
 #include "apps/telemetry/telemetry.h"
 
 #include <errno.h>

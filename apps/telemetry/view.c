@@ -23,7 +23,7 @@
  * minimum number of columns in a row of counters: the number of a device or cable direction, and
  * one counter
  */
-#define COUNTERS 2u
+#define COUNTERS_COLUMNS 2u
 
 const char *const telemetry_collectives[TELEMETRY_COLLECTIVES] = {
     "barrier", "broadcast", "reduce", "allreduce", "allgather", "reduce_scatter",
@@ -334,8 +334,12 @@ static const struct {
     size_t columns;
     bool (*take)(struct telemetry_view *view, const struct row *row);
 } lists[] = {
-    {"links", COUNTERS, take_link}, {"states", 3, take_state}, {"switches", COUNTERS, take_switch},
-    {"nodes", COUNTERS, take_node}, {"waits", 6, take_wait},   {"finished", 7, take_finished},
+    {"links", COUNTERS_COLUMNS, take_link},
+    {"states", 3, take_state},
+    {"switches", COUNTERS_COLUMNS, take_switch},
+    {"nodes", COUNTERS_COLUMNS, take_node},
+    {"waits", 6, take_wait},
+    {"finished", 7, take_finished},
 };
 
 static int take_snapshot(struct telemetry_view *view, struct json_object *line)
@@ -466,8 +470,8 @@ double telemetry_view_s(const struct telemetry_view *view)
  * Read lines up to the first snapshot. If the fabric reports an error, its text is written to
  * @error.
  */
-static int take_until_whole(struct telemetry_view *view, struct conn *conn, char *error,
-                            size_t error_bytes)
+static int take_first_snapshot(struct telemetry_view *view, struct conn *conn, char *error,
+                               size_t error_bytes)
 {
     int64_t end_ms = emu_now_ms() + ANSWER_MS, left_ms;
     struct json_object *line;
@@ -506,7 +510,7 @@ int telemetry_view_read(struct telemetry_view *view, const char *name, char *err
         err = -EPROTO;
     json_object_put(reply);
     if (!err)
-        err = take_until_whole(view, &conn, error, error_bytes);
+        err = take_first_snapshot(view, &conn, error, error_bytes);
     conn_close(&conn);
     if (err && !*error)
         fail(err, error, error_bytes, "cannot read the counters of fabric '%s' (%s)", name,

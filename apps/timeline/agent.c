@@ -19,7 +19,7 @@ struct timeline_agent {
     struct text_buf kept;          /* records, in the order in which they were read */
     size_t sent_bytes;             /* size of those records at the front of `kept` that were sent */
     uint64_t missed;               /* completions lost since the last piece */
-    uint32_t next;
+    uint32_t next;                 /* next node to read for the current report */
 };
 
 /* --- agent ------------------------------------------------------------------------------ */
@@ -96,21 +96,22 @@ static void discard_sent(struct timeline_agent *agent)
 
 int timeline_agent_report(struct timeline_agent *agent, size_t most, struct text_buf *bytes)
 {
-    size_t least = (most + sizeof(struct timeline_record) - 1) / sizeof(struct timeline_record) *
-                   sizeof(struct timeline_record);
+    /* size of the next piece: @most, rounded up to whole records */
+    size_t piece_bytes = (most + sizeof(struct timeline_record) - 1) /
+                         sizeof(struct timeline_record) * sizeof(struct timeline_record);
     struct timeline_piece piece;
     bool more;
 
-    while (unsent(agent) < least && agent->next < fabric_graph(agent->fabric)->nodes)
+    while (unsent(agent) < piece_bytes && agent->next < fabric_graph(agent->fabric)->nodes)
         take(agent, agent->next++);
     piece = (struct timeline_piece){.now_ns = emu_now_ns(), .missed = agent->missed};
-    least = unsent(agent) < least ? unsent(agent) : least;
+    piece_bytes = unsent(agent) < piece_bytes ? unsent(agent) : piece_bytes;
     text_buf_clear(bytes);
     text_put(bytes, (const char *)&piece, sizeof piece);
-    if (least)
-        text_put(bytes, agent->kept.at + agent->sent_bytes, least);
+    if (piece_bytes)
+        text_put(bytes, agent->kept.at + agent->sent_bytes, piece_bytes);
     agent->missed = 0;
-    agent->sent_bytes += least;
+    agent->sent_bytes += piece_bytes;
     discard_sent(agent);
     more = unsent(agent) || agent->next < fabric_graph(agent->fabric)->nodes;
     if (!more)

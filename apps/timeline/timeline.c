@@ -560,10 +560,10 @@ static void instant_begin(struct timeline *t, uint32_t node, enum lane_kind kind
                           const char *name, const char *category)
 {
     uint64_t end_ns = at_ns;
-    uint32_t lanes_before = t->lanes[kind] ? t->lanes[kind][node].used : 0;
+    uint32_t used = t->lanes[kind] ? t->lanes[kind][node].used : 0;
     uint32_t thread;
 
-    if (lanes_before && t->lanes[kind][node].end_ns[0] > at_ns) /* the event was reported late */
+    if (used && t->lanes[kind][node].end_ns[0] > at_ns) /* the event was reported late */
         at_ns = t->lanes[kind][node].end_ns[0];
     thread = lane_take(t, node, kind, &at_ns, &end_ns);
     event_begin(t, "i", node, thread);

@@ -62,8 +62,8 @@ static uint64_t incomplete_operations(const struct closed_run *closed)
 }
 
 /*
- * Process the completions of operations at one receiver each (@part). Find the operations that are
- * now complete at all receivers.
+ * Process entries of the logs. Each entry (@part) says that an operation is complete at one
+ * receiver. Find the operations that are now complete at all receivers.
  */
 static void take_parts(void *ctx, const struct traffic_part *part, size_t count)
 {
@@ -122,7 +122,7 @@ static bool post_due(struct closed_run *closed)
     for (uint32_t g = 0; g < plan->groups; g++) {
         struct traffic_group *group = &closed->coll.group[g];
         while (group->posted < plan->operations) {
-            /* not now_ps: the events of that time have happened */
+            /* the events at now_ps have happened, so an operation cannot be posted then */
             uint64_t next_ps = now_ps + (now_ps > 0);
             uint64_t at_ps = group->done_ps > next_ps ? group->done_ps : next_ps;
             if (plan->interval_ps)
@@ -148,7 +148,8 @@ static bool has_posts_left(const struct closed_run *closed)
 }
 
 /*
- * Return the end of the next slice that contains an event, or after which an operation is posted.
+ * Return the end of the next slice that is not empty: it contains an event, or the driver posts an
+ * operation after it.
  */
 static uint64_t next_slice_ps(const struct closed_run *closed)
 {
@@ -202,7 +203,10 @@ static int announce(struct closed_run *closed, bool *moved)
     int err;
 
     *moved = false;
-    /* Members need no announcement. But after an error the network would look empty. */
+    /*
+     * Other collectives need no announcement, because all members get the result. Return an error
+     * now, because after an error the network looks empty.
+     */
     if (coll->plan.what != TRAFFIC_REDUCE)
         return traffic_hosts_error(run);
     traffic_coll_roots(coll, closed->got);
@@ -299,7 +303,7 @@ static int check_plan(struct traffic_run *run, const struct traffic_coll_plan *p
 {
     uint32_t nodes = run->config->fabric.graph->nodes;
 
-    if (plan->members < 2) /* because --group-size is at least 2, it was not given */
+    if (plan->members < 2) /* the user gave no --group-size, because it must be at least 2 */
         return traffic_run_wrong(run, -EINVAL,
                                  "--groups %u: a group needs 2 or more nodes, so a network of %u "
                                  "nodes has space for at most %u group%s",

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ATOMICS_MOST (1u << 20) /* maximum size of the elements of one part */
+#define ATOMICS_MOST (1u << 20) /* maximum size of the elements of one part, in bytes */
 
 /* By Open MPI's number of an operation: 1 + the operation of fabemu.h; 0: none. */
 static const uint8_t ops[OMPI_OP_BASE_FORTRAN_OP_MAX + 1] = {
@@ -49,9 +49,9 @@ struct accumulate {
     int rank;
     struct osc_fabemu_span from; /* operands; MPI_NO_OP: not used */
     struct osc_fabemu_span to;   /* previous values; type NULL: not wanted */
-    struct osc_fabemu_span its;
-    const void *compare; /* for MPI_Compare_and_swap; else NULL */
-    ompi_op_t *op;       /* NULL for MPI_Compare_and_swap */
+    struct osc_fabemu_span its;  /* elements in the target's memory */
+    const void *compare;         /* for MPI_Compare_and_swap; else NULL */
+    ompi_op_t *op;               /* NULL for MPI_Compare_and_swap */
     ompi_request_t **request;
 
     size_t bytes;               /* size of the data at the target */

@@ -170,8 +170,9 @@ static int start(ompi_group_t *group, int assertion, ompi_win_t *win)
 }
 
 /*
- * Notify a target that the operations of this process there are complete. If the adapter executes
- * them in the order of posting, the notice can be posted at once behind them, see fabemu_atomic().
+ * Notify a target that the operations of this process at the target are complete. If the adapter
+ * executes them in the order of posting, the notice can be posted right after them
+ * (fabemu_atomic()).
  * The notice is sent in the same batch as small operations, unless the target may refuse them. It
  * refuses only wrong addresses in a dynamic window.
  */

@@ -129,12 +129,12 @@ int osc_fabemu_state_add(struct osc_fabemu_window *w, int rank, size_t offset, u
 
 /* --- runs -------------------------------------------------------------------------------- */
 
+/* A *run* is a sequence of blocks that are collected into records. */
+
 static bool run_gets(const struct osc_fabemu_run *run)
 {
     return run->record.op == FABEMU_RECORD_GET;
 }
-
-/* A *run* is a sequence of blocks that are collected into records. */
 
 int osc_fabemu_gets_send(struct osc_fabemu_part *part)
 {
@@ -155,7 +155,7 @@ static void gets_post(struct osc_fabemu_run *run)
     osc_fabemu_part_posted(part, osc_fabemu_gets_send(part));
 }
 
-/* Append the record to the batch of gets, which is posted first if it has no room. */
+/* Append the record to the batch of gets. If the batch has no room, post it and begin another. */
 static void gets_append(struct osc_fabemu_run *run)
 {
     size_t bytes = sizeof run->record + sizeof run->stride;
@@ -178,7 +178,7 @@ static void gets_append(struct osc_fabemu_run *run)
     gets->result.bytes += run->record.bytes;
 }
 
-/* Post the record as a batch of its own, without a copy of its data, perhaps with a result. */
+/* Post the record as a batch of its own. Its data is not copied. The record may have a result. */
 static void record_post(const struct osc_fabemu_run *run)
 {
     static const char zeros[FABEMU_RECORD_UNIT];

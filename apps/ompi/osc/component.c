@@ -85,8 +85,8 @@ static void window_delist(struct osc_fabemu_window *w)
 /* --- memory ------------------------------------------------------------------------------ */
 
 /*
- * Allocate memory that peers may access, aligned for every type. For 0 bytes the result is not NULL
- * either.
+ * Allocate memory that peers may access, aligned for every type. NULL means that there is no
+ * memory, even if @bytes is 0.
  */
 static void *memory_new(size_t bytes)
 {
@@ -201,7 +201,10 @@ static void window_free(struct osc_fabemu_window *w)
     free(w);
 }
 
-/* Free the window. If a member is lost, this only frees memory, and returns an error. */
+/*
+ * Free the window. After an error, such as the loss of a member, only end the remote access to the
+ * window's memory. The window itself stays, because Open MPI calls the window's error handler.
+ */
 static int win_free(ompi_win_t *win)
 {
     struct osc_fabemu_window *w = osc_fabemu_window(win);

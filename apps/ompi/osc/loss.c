@@ -62,7 +62,7 @@ static void probe(struct osc_fabemu_window *w, struct osc_fabemu_wait *wait, con
 bool osc_fabemu_wait_lost(struct osc_fabemu_window *w, struct osc_fabemu_wait *wait,
                           const int *ranks, int count)
 {
-    int drops = has_drop(w, w->rank);
+    int drops = has_drop(w, w->rank); /* members with drops; each drop concerns two processes */
 
     if (wait->round % PROBE_ROUNDS)
         return false;
@@ -88,8 +88,8 @@ bool osc_fabemu_is_late(struct osc_fabemu_window *w, struct osc_fabemu_wait *wai
 }
 
 /*
- * Return a lost member; if there is none, another member that has lost messages; -1: there is none
- * either.
+ * Return a lost member; if there is none, another member that has lost messages. Returns -1 if no
+ * other member has lost messages.
  */
 static int find_lost(const struct osc_fabemu_window *w)
 {

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PARTS_MOST 1024u /* with more parts of one window on their way, a call waits */
+#define PARTS_MOST 1024u /* a call waits while this many parts of its window are on their way */
 
 /* --- spans ----------------------------------------------------------------------------- */
 
@@ -37,7 +37,7 @@ void *osc_fabemu_span_plain(const struct osc_fabemu_span *span)
 
 /*
  * Return the span as one piece, if Open MPI describes its type as one sequence of short blocks with
- * equal distances, as that of MPI_Type_vector. Otherwise the piece has 0 bytes.
+ * equal distances, as it does for MPI_Type_vector. Otherwise the piece has 0 bytes.
  */
 static struct osc_fabemu_piece regular_piece(const struct osc_fabemu_span *span)
 {

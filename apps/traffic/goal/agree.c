@@ -27,7 +27,7 @@ static bool is_same(const struct goal_op *a, const struct goal_op *b)
            a->fold_op == b->fold_op && a->fold_type == b->fold_type;
 }
 
-/* Compare the collectives of @group that @rank has started with those of its first rank. */
+/* Compare the collectives of @group that @rank has started with those of the group's first rank. */
 static int compare(const struct goal_player *player, uint32_t group, uint32_t rank, bool complete,
                    char *error, size_t error_bytes)
 {
@@ -42,7 +42,7 @@ static int compare(const struct goal_player *player, uint32_t group, uint32_t ra
     }
     if (a != GOAL_NONE && b != GOAL_NONE)
         return fail(-EINVAL, error, error_bytes,
-                    "rank %u: %s (line %u) is not what rank %u of its group does at the same time: "
+                    "rank %u: %s (line %u) does not match the collective of rank %u of its group: "
                     "%s (line %u); kind, size, root, operation and type must be the same",
                     rank, goal_op_text(&op[b], text), op[b].line, lead, goal_op_text(&op[a], other),
                     op[a].line);

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define EDGES_MOST  (UINT32_MAX - 1)
-#define CYCLE_SHOWN 6u /* how many operations of a cycle an error names at most */
+#define CYCLE_SHOWN 6u /* maximum number of operations of a cycle that an error names */
 
 int goal_wrong(const struct goal_build *build, uint32_t line, const char *format, ...)
 {
@@ -55,7 +55,7 @@ void goal_build_begin(struct goal_build *build, uint32_t rank, uint32_t line)
                                       .cpus = 1,
                                       .first_member = build->goal->members,
                                       .line = line};
-    build->needs = build->laters = 0;
+    build->needs = build->unresolved_count = 0;
     goal_labels_begin(&build->labels);
 }
 
@@ -101,37 +101,37 @@ static int need_add(struct goal_build *build, uint32_t op, uint32_t on, uint32_t
     return 0;
 }
 
-int goal_build_need(struct goal_build *build, const struct goal_later *need)
+int goal_build_need(struct goal_build *build, const struct goal_label_need *need)
 {
     uint32_t op = goal_labels_find(&build->labels, need->op);
     uint32_t on = goal_labels_find(&build->labels, need->on);
 
     if (op != GOAL_NONE && on != GOAL_NONE)
         return need_add(build, op, on, need->start);
-    if (!goal_build_reserve(&build->later, (size_t)build->laters + 1, sizeof *need))
+    if (!goal_build_reserve(&build->unresolved, (size_t)build->unresolved_count + 1, sizeof *need))
         return goal_no_memory(build);
-    ((struct goal_later *)build->later.at)[build->laters++] = *need;
+    ((struct goal_label_need *)build->unresolved.at)[build->unresolved_count++] = *need;
     return 0;
 }
 
 /* Resolve the labels that were used before their operation. */
 static int resolve(struct goal_build *build)
 {
-    const struct goal_later *later = build->later.at;
+    const struct goal_label_need *need = build->unresolved.at;
     int err = 0;
 
-    for (uint32_t i = 0; !err && i < build->laters; i++, later++) {
-        uint32_t op = goal_labels_find(&build->labels, later->op);
-        uint32_t on = goal_labels_find(&build->labels, later->on);
-        const struct goal_word *missing = op == GOAL_NONE ? &later->op : &later->on;
+    for (uint32_t i = 0; !err && i < build->unresolved_count; i++, need++) {
+        uint32_t op = goal_labels_find(&build->labels, need->op);
+        uint32_t on = goal_labels_find(&build->labels, need->on);
+        const struct goal_word *missing = op == GOAL_NONE ? &need->op : &need->on;
 
         if (op == GOAL_NONE || on == GOAL_NONE)
-            err = goal_wrong(build, later->line,
+            err = goal_wrong(build, need->line,
                              "this rank has no operation with the label '%.*s'; dependencies "
                              "connect operations of one rank",
                              (int)(missing->bytes < 40 ? missing->bytes : 40), missing->text);
         else
-            err = need_add(build, op, on, later->start);
+            err = need_add(build, op, on, need->start);
     }
     return err;
 }
@@ -173,7 +173,7 @@ static int store_edges(struct goal_build *build)
 
 /*
  * Report a cycle with its operations. @left: by operation, number of dependencies that can never be
- * satisfied.
+ * satisfied. @before: a buffer with an element for each operation.
  */
 static int cycle_wrong(const struct goal_build *build, const uint32_t *left, uint32_t *before)
 {
@@ -189,7 +189,7 @@ static int cycle_wrong(const struct goal_build *build, const uint32_t *left, uin
                 before[goal->edge[e] / 2 - first] = i;
     while (!left[at])
         at++;
-    /* after as many steps backwards as there are operations, `at` is in a cycle */
+    /* after one step backwards for each operation, `at` is in a cycle */
     for (uint32_t i = 0; i < ops; i++)
         at = before[at];
     begin = at;
@@ -256,7 +256,10 @@ int goal_build_end(struct goal_build *build)
 int goal_build_done(struct goal_build *build)
 {
     struct goal *goal = build->goal;
-    /* by receiver: sender, 1 + the latest rank that sends to it; pair, the number of that pair */
+    /*
+     * by receiver: sender[] is 1 + the last rank so far that sends to it; pair[] is the number of
+     * the pair of these two ranks
+     */
     uint32_t *sender = calloc(2 * (size_t)goal->ranks, sizeof sender[0]), *pair;
 
     goal->message = malloc(((size_t)goal->messages + 1) * sizeof goal->message[0]);
@@ -295,5 +298,5 @@ void goal_build_release(struct goal_build *build)
     goal->member = build->member.at;
     goal_labels_release(&build->labels);
     free(build->need.at);
-    free(build->later.at);
+    free(build->unresolved.at);
 }

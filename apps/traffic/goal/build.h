@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * build.h - a struct goal that is being built while its file is read. Only parse.c and build.c
- * include it.
+ * build.h - a struct goal that is being built while its file is read. Only parse.c, build.c and
+ * groups.c include this header.
  */
 #ifndef APPS_TRAFFIC_GOAL_BUILD_H
 #define APPS_TRAFFIC_GOAL_BUILD_H
@@ -11,14 +11,17 @@
 #include "apps/traffic/goal/goal.h"
 #include "apps/traffic/goal/labels.h"
 
-/* A dependency of the present rank. Operations are numbered from the first one of the rank. */
+/*
+ * A dependency between two operations of the present rank, which are numbered from the first one of
+ * the rank.
+ */
 struct goal_need {
     uint32_t op; /* the operation that waits */
     uint32_t on; /* the operation for which `op` waits, times 2, plus GOAL_EDGE_START or 0 */
 };
 
-/* A dependency on a label that did not exist yet when the parser read the line. */
-struct goal_later {
+/* A dependency as the file states it: `op` and `on` are labels. */
+struct goal_label_need {
     struct goal_word op, on;
     uint32_t line;
     uint32_t start; /* GOAL_EDGE_START or 0 */
@@ -37,8 +40,9 @@ struct goal_build {
 
     /* The next fields belong to the present rank. */
     struct goal_labels labels;
-    struct goal_array need, later;
-    uint32_t needs, laters;
+    struct goal_array need;
+    struct goal_array unresolved; /* dependencies on labels that were not read yet */
+    uint32_t needs, unresolved_count;
 
     const char *path;
     char *error;
@@ -65,8 +69,8 @@ int goal_build_op(struct goal_build *build, const struct goal_op *op, struct goa
 bool goal_build_reserve(struct goal_array *array, size_t count, size_t bytes);
 
 /**
- * goal_build_group - add a group of @count @ranks, which are copied. Errors: -EINVAL, its ranks are
- * less than 2 or not distinct, or its number is not above that of the group before; -ENOMEM.
+ * goal_build_group - add a group of @count @ranks, which are copied. Errors: -EINVAL, it has fewer
+ * than 2 ranks or one rank twice, or its number is not above that of the previous group; -ENOMEM.
  */
 int goal_build_group(struct goal_build *build, uint32_t number, bool wide, uint32_t line,
                      const uint32_t *ranks, uint32_t count);
@@ -79,7 +83,7 @@ int goal_build_group(struct goal_build *build, uint32_t number, bool wide, uint3
 int goal_build_member(struct goal_build *build, struct goal_op *op, uint32_t number, bool rooted);
 
 /** goal_build_need - add the dependency @need. Its labels may belong to operations that follow. */
-int goal_build_need(struct goal_build *build, const struct goal_later *need);
+int goal_build_need(struct goal_build *build, const struct goal_label_need *need);
 
 /** goal_build_end - end the block of a rank: resolve its labels, and check its dependencies. */
 int goal_build_end(struct goal_build *build);

@@ -93,7 +93,10 @@ static uint8_t segment_bytes(const struct goal_op *op, uint64_t k)
 
 /* --- numbers of segments -------------------------------------------------------------- */
 
-/* Number of segments of operations in a half window, and the mask of a number in it. */
+/*
+ * Return the number of segments in a half window that operations may use. The last segment of a
+ * half window is its token. The result is also a bit mask for the number of a segment in its half.
+ */
 static uint32_t usable(const struct goal_stream *stream)
 {
     return stream->window / 2 - 1;
@@ -294,7 +297,7 @@ static uint32_t op_of(const struct goal_node *node, const struct goal_stream *st
     return op;
 }
 
-/* Take a segment that was posted. Another operation of another member is a fault. */
+/* Process a segment of a posted operation. If another member's operation differs, it is a fault. */
 static void take(struct goal_node *node, struct goal_stream *stream, uint64_t index,
                  const struct goal_early *segment, uint64_t now_ps)
 {
@@ -327,7 +330,7 @@ static struct goal_stream *stream_of(const struct goal_node *node, uint32_t id)
     return NULL;
 }
 
-/* Keep a segment whose operation has not started, or take it. */
+/* Process a segment. If its operation has not started yet, only store the segment. */
 static void receive(struct goal_node *node, struct goal_stream *stream, uint32_t seq,
                     const struct goal_early *segment)
 {

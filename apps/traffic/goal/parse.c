@@ -2,12 +2,13 @@
 /*
  * parse.c - read the text form of GOAL.
  *
- * A file begins with `num_ranks N`; a block `rank K { … }` for each rank follows. Before the
- * blocks, there may be groups, each in a line of its own: `group G ranks R R-R …`. Each line of a
- * block has one statement: `[LABEL:] send SIZEb to RANK`, `[LABEL:] recv SIZEb from RANK` or
- * `[LABEL:] calc NS`, with the options `tag T`, `cpu C`, `nic N` behind it; or `LABEL requires
- * LABEL`, or `LABEL irequires LABEL`. Comments are as in C++. We also accept options in any order,
- * a label before its operation, and blocks in any order.
+ * A file begins with `num_ranks N`. A block `rank K { … }` for each rank follows. Before the
+ * blocks, there may be groups, each in a line of its own: `group G [wide] ranks R R-R …`. Each line
+ * of a block has one statement, which is an operation or a dependency. An operation is
+ * `[LABEL:] send SIZEb to RANK`, `[LABEL:] recv SIZEb from RANK` or `[LABEL:] calc NS`. The options
+ * `tag T`, `cpu C` and `nic N` may follow it. A dependency is `LABEL requires LABEL` or
+ * `LABEL irequires LABEL`. Comments are as in C++. We also accept options in any order, a label
+ * before its operation, and blocks in any order.
  *
  * Groups and the collectives of their ranks are an extension: `coll barrier group G`,
  * `coll broadcast SIZEb root RANK group G`, `coll reduce SIZEb OP TYPE root RANK group G`,
@@ -74,12 +75,13 @@ static const char *found(const struct scan *in, char text[static SHOWN_BYTES + 3
     return strcat(text, "'");
 }
 
-/* Report an error: @right should be at the present position, but something else is. */
-static int expected(const struct scan *in, const char *right)
+/* Report an error: @wanted should be at the present position, but something else is. */
+static int expected(const struct scan *in, const char *wanted)
 {
     char text[SHOWN_BYTES + 3];
 
-    return goal_wrong(&in->build, in->line, "%s, where there should be %s", found(in, text), right);
+    return goal_wrong(&in->build, in->line, "%s, where there should be %s", found(in, text),
+                      wanted);
 }
 
 /* Skip a comment of the form of C, which may have several lines. */
@@ -143,8 +145,8 @@ static bool is_word(struct goal_word word, const char *text)
     return word.bytes == strlen(text) && memcmp(word.text, text, word.bytes) == 0;
 }
 
-/* Read @text. @right: what should be here, for the error. */
-static int word_expect(struct scan *in, const char *text, const char *right)
+/* Read @text. @wanted: what should be here, for the error. */
+static int word_expect(struct scan *in, const char *text, const char *wanted)
 {
     int err = skip(in, false);
     const char *begin = in->at;
@@ -152,7 +154,7 @@ static int word_expect(struct scan *in, const char *text, const char *right)
     if (err || is_word(word_read(in), text))
         return err;
     in->at = begin;
-    return expected(in, right);
+    return expected(in, wanted);
 }
 
 /* Read a decimal number from 0 to @most. @what: its name, for errors. */
@@ -160,7 +162,7 @@ static int number_read(struct scan *in, uint64_t most, const char *what, uint64_
 {
     int err = skip(in, false);
     const char *begin = in->at;
-    char right[96];
+    char wanted[96];
 
     *ret = 0;
     for (; !err && !at_end(in) && is_digit(*in->at); in->at++) {
@@ -168,15 +170,15 @@ static int number_read(struct scan *in, uint64_t most, const char *what, uint64_
 
         if (digit > most || *ret > (most - digit) / 10) {
             in->at = begin;
-            snprintf(right, sizeof right, "%s from 0 to %llu", what, (unsigned long long)most);
-            return expected(in, right);
+            snprintf(wanted, sizeof wanted, "%s from 0 to %llu", what, (unsigned long long)most);
+            return expected(in, wanted);
         }
         *ret = *ret * 10 + digit;
     }
     if (err || in->at > begin)
         return err;
-    snprintf(right, sizeof right, "%s, a decimal number", what);
-    return expected(in, right);
+    snprintf(wanted, sizeof wanted, "%s, a decimal number", what);
+    return expected(in, wanted);
 }
 
 /* Read "-1", which stands for any source or tag. Returns false if something else follows. */
@@ -381,7 +383,7 @@ static bool kind_of(struct goal_word word, enum goal_kind *ret)
 /* Read the rest of a dependency after its first label. */
 static int need_read(struct scan *in, struct goal_word label)
 {
-    struct goal_later need = {.op = label, .line = in->line};
+    struct goal_label_need need = {.op = label, .line = in->line};
     const char *begin = in->at;
     struct goal_word word = word_read(in);
 
@@ -449,7 +451,7 @@ static int range_read(struct scan *in, uint32_t *ranks, uint32_t *count)
         return err;
     if (last < first || last - first >= in->build.goal->ranks - *count)
         return goal_wrong(&in->build, in->line,
-                          "ranks %llu-%llu are none, or are in the group twice",
+                          "ranks %llu-%llu are not in order, or are in the group twice",
                           (unsigned long long)first, (unsigned long long)last);
     while (first <= last)
         ranks[(*count)++] = (uint32_t)first++;
@@ -562,7 +564,7 @@ static int ranks_read(struct scan *in)
     return goal->rank ? 0 : goal_no_memory(&in->build);
 }
 
-/* Read a group or a block. *@blocks: there was a block; no group may follow. */
+/* Read a group or a block. *@blocks: whether a block was read; then no group may follow. */
 static int item_read(struct scan *in, bool *blocks)
 {
     const char *begin = in->at;

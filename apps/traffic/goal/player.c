@@ -13,7 +13,7 @@
 #include "emu/packet/kind.h"
 #include "emu/util/alloc.h"
 
-#define STUCK_SHOWN 4u /* how many ranks an error describes at most */
+#define STUCK_SHOWN 4u /* maximum number of ranks that an error describes */
 
 /* --- a step ------------------------------------------------------------------------- */
 
@@ -313,7 +313,7 @@ int goal_player_check(const struct goal_player *player, char *error, size_t erro
     static const char *const why[] = {
         [GOAL_TRUNCATED] = "has matched a message that is longer",
         [GOAL_TOO_LATE] = "would end after more than 53 days, the limit of simulated time",
-        [GOAL_DIFFERS] = "is not what another rank of its group does at the same time",
+        [GOAL_DIFFERS] = "does not match the collective of another rank of its group",
         [GOAL_NO_BUFFER] = "has found no free buffer for a payload"};
     char text[GOAL_TEXT_BYTES];
     uint32_t r = 0, w = 0;

@@ -1129,6 +1129,23 @@ static void cables__are_fused_within_a_worker(void)
     }
 }
 
+/* A copy from a faulty coordinator: the tree has one switch, and leads up to a node. */
+static void group_restore__refuses_a_tree_up_to_a_node(void)
+{
+    const uint32_t nodes[] = {0 | FABRIC_LEFT, 1 | FABRIC_LEFT};
+    struct topo_tree_switch leaf = {.sw = 0};
+    struct fabric_group_copy copy = {.count = 2, .nodes = nodes, .tree = {1, &leaf}};
+    struct hostifs w;
+
+    open_in(&w, &settings[1]);
+    for (uint32_t n = 0; n < 2; n++) {
+        leaf.up = (int16_t)topo_first_link(w.graph, n)->port;
+        leaf.ports |= emu_port((uint32_t)leaf.up);
+    }
+    CU_ASSERT_EQUAL(fabric_group_restore(w.fabric, &copy), -EINVAL);
+    hostifs_close(&w);
+}
+
 int main(void)
 {
     static const struct test_case cases[] = {
@@ -1171,6 +1188,7 @@ int main(void)
         {"group_create_wide__leaves_half_to_narrow_windows",
          group_create_wide__leaves_half_to_narrow_windows},
         {"group_create_wide__builds_a_chain", group_create_wide__builds_a_chain},
+        {"group_restore__refuses_a_tree_up_to_a_node", group_restore__refuses_a_tree_up_to_a_node},
         {NULL, NULL},
     };
 

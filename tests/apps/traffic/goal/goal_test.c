@@ -114,8 +114,10 @@ static const struct {
     {"num_ranks 2\ngroup 1 ranks 0", "line 2: a group has 2 ranks or more"},
     {"num_ranks 2\ngroup 1 ranks 0 2", "line 2: '2', where there should be a rank from 0 to 1"},
     {"num_ranks 3\ngroup 1 ranks 0 2 0", "line 2: rank 0 is twice in the group"},
-    {"num_ranks 3\ngroup 1 ranks 0-2 1", "line 2: ranks 1-1 are none, or are in the group twice"},
-    {"num_ranks 3\ngroup 1 ranks 2-1", "line 2: ranks 2-1 are none, or are in the group twice"},
+    {"num_ranks 3\ngroup 1 ranks 0-2 1",
+     "line 2: ranks 1-1 are not in order, or are in the group twice"},
+    {"num_ranks 3\ngroup 1 ranks 2-1",
+     "line 2: ranks 2-1 are not in order, or are in the group twice"},
     {"num_ranks 2\ngroup 1 ranks 0 1\ngroup 1 ranks 0 1", "line 3: the numbers of groups must asc"},
     {"num_ranks 2\nrank 0 { }\ngroup 1 ranks 0 1", "line 3: 'group', where there should be rank K"},
     {"num_ranks 2\nrank 0 {\ncoll barrier group 1\n}",
@@ -478,16 +480,18 @@ static void goal_player__names_collectives_that_cannot_end(void)
           "its group");
     fails("num_ranks 2\ngroup 1 ranks 0 1\nrank 0 {\ncoll broadcast 8b root 0 group 1\n}\n"
           "rank 1 {\ncoll broadcast 16b root 0 group 1\n}",
-          -EINVAL, "rank 1: broadcast of 16 bytes (line 7) is not what another rank of its group");
+          -EINVAL,
+          "rank 1: broadcast of 16 bytes (line 7) does not match the collective of another rank");
     fails("num_ranks 2\ngroup 1 ranks 0 1\nrank 0 {\ncoll broadcast 8b root 0 group 1\n}\n"
           "rank 1 {\na: calc 100000\nb: coll broadcast 16b root 0 group 1\nb requires a\n}",
-          -EINVAL, "rank 1: broadcast of 16 bytes (line 8) is not what another rank of its group");
+          -EINVAL,
+          "rank 1: broadcast of 16 bytes (line 8) does not match the collective of another rank");
     fails("num_ranks 2\ngroup 1 ranks 0 1\nrank 0 {\ncoll broadcast 8b root 0 group 1\n}\n"
           "rank 1 {\ncoll broadcast 8b root 1 group 1\n}",
           -EINVAL, "broadcast of 8 bytes (line");
     fails("num_ranks 2\ngroup 1 ranks 0 1\nrank 0 {\ncoll broadcast 8b root 0 group 1\n}\n"
           "rank 1 {\ncoll barrier group 1\n}",
-          -EINVAL, "rank 1: barrier (line 7) is not what another rank of its group does");
+          -EINVAL, "rank 1: barrier (line 7) does not match the collective of another rank");
 }
 
 #define FOUR "num_ranks 4\ngroup 1 ranks 0-3\nrank 0 {\n"
@@ -507,7 +511,8 @@ static void goal_player__a_barrier_that_a_rank_never_starts_is_an_error(void)
                  FOUR "coll barrier group 1\n}\nrank 1 {\ncoll barrier group 1\n}\n"
                       "rank 2 {\ncoll barrier group 1\n}\nrank 3 {\n"
                       "coll allreduce 8b SUM F64 group 1\n}",
-                 -EINVAL, "rank 3: allreduce of 8 bytes (line 13) is not what rank 0 of its group");
+                 -EINVAL,
+                 "rank 3: allreduce of 8 bytes (line 13) does not match the collective of rank 0");
         /* a rank that computes for long is not missing */
         CU_ASSERT(play(&result, topos[t],
                        FOUR "coll barrier group 1\n}\nrank 1 {\ncoll barrier group 1\n}\n"
@@ -544,7 +549,8 @@ static void goal_player__a_collective_that_no_rank_answers_is_an_error(void)
                       "coll reduce 8b SUM F64 root 0 group 1\n}\nrank 2 {\n"
                       "coll reduce 8b SUM F64 root 3 group 1\n}\nrank 3 {\n"
                       "coll reduce 8b SUM F64 root 0 group 1\n}",
-                 -EINVAL, "rank 2: reduce of 8 bytes (line 10) is not what rank 0 of its group");
+                 -EINVAL,
+                 "rank 2: reduce of 8 bytes (line 10) does not match the collective of rank 0");
     }
 }
 

@@ -262,7 +262,7 @@ int fault_scenario_unknown(const char *name, const char *or_file, char *error, s
 struct fault_network {
     const struct topo_graph *graph;
     const struct emu_profile *profile;
-    enum emu_clock_mode clock; /* on clock virtual, nodes have no processes */
+    enum emu_clock_mode clock; /* on clock virtual, no fault acts on processes or new groups */
 };
 
 /**

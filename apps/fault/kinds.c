@@ -112,16 +112,17 @@ static int requires_units(const struct fault_check *c)
 }
 
 /*
- * Requires that groups may be created during the fault. Clock virtual is taken for synthetic
- * traffic, which creates all of its groups before.
+ * Requires that groups are created during the fault at the times that the schedule means. Synthetic
+ * traffic creates all of its groups before, and the daemon creates those of processes in the host's
+ * time.
  */
 static int requires_new_groups(const struct fault_check *c)
 {
     if (c->network->clock != EMU_CLOCK_VIRTUAL)
         return 0;
     return lacks(c, -ENOTSUP,
-                 "it refuses groups that are created during the fault, but synthetic traffic "
-                 "creates all of its groups before the run: use fabemu run");
+                 "it acts on groups that are created during the fault, which is not possible in "
+                 "simulated time: use fabemu run without --clock virtual");
 }
 
 static int requires_engines(const struct fault_check *c)

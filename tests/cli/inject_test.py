@@ -610,7 +610,8 @@ class InjectTest(FabemuCase):
             done = self.fabemu("traffic", "--topo", "kary:4,2", "--pattern", "allreduce",
                                "--faults", schedule)
             self.assertEqual(done.returncode, 2)
-            self.assertRegex(done.stderr, r"line 1: combine-exhaust: .*: use fabemu run\n")
+            self.assertRegex(done.stderr, r"line 1: combine-exhaust: .*: use fabemu run "
+                             r"without --clock virtual\n")
 
     def test_traffic__last_of_several_equal_faults_ends_the_effect(self):
         for what in "combine-stall switch=any\n", "stuck-port level=0\n":

@@ -29,6 +29,17 @@ void osc_fabemu_awaits(struct osc_fabemu_window *w, enum fabemu_action action, i
     fabemu_awaits(w->fab, &awaited);
 }
 
+void osc_fabemu_awaits_lock(struct osc_fabemu_window *w, int rank, int holder, unsigned checks)
+{
+    const struct fabemu_awaited awaited = {.action = FABEMU_ACTION_UNLOCK,
+                                           .node = holder < 0 ? FABEMU_ANY_NODE
+                                                              : w->peer[holder].place.node,
+                                           .target = w->peer[rank].place.node,
+                                           .checks = checks};
+
+    fabemu_awaits(w->fab, &awaited);
+}
+
 bool osc_fabemu_is_lost(const struct osc_fabemu_window *w, int rank)
 {
     const struct osc_fabemu_peer *peer = &w->peer[rank];

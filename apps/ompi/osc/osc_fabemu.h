@@ -156,6 +156,13 @@ void osc_fabemu_wait(struct osc_fabemu_window *w, struct osc_fabemu_wait *wait);
 void osc_fabemu_awaits(struct osc_fabemu_window *w, enum fabemu_action action, int rank);
 
 /**
+ * osc_fabemu_awaits_lock - as fabemu_awaits(), for a lock of the member @rank. Call it after each
+ * unsuccessful attempt. @holder: the member that has the lock; -1: unknown. @checks: the number of
+ * operations of the attempt.
+ */
+void osc_fabemu_awaits_lock(struct osc_fabemu_window *w, int rank, int holder, unsigned checks);
+
+/**
  * osc_fabemu_wait_lost - return whether a caller of osc_fabemu_wait() would wait forever for an
  * action of the @count members @ranks: one of them is lost, or messages between two members were
  * lost. Probes these members once a second. If @ranks is NULL, it checks the ranks 0 to @count - 1.

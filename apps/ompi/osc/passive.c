@@ -66,24 +66,6 @@ static bool lock_abandoned(struct osc_fabemu_window *w, struct osc_fabemu_wait *
     return false;
 }
 
-/*
- * Report that the program waits for the lock of @rank. @word: the lock word that the last attempt
- * has read. An attempt to acquire a shared lock was two operations: it has added 1, and taken it
- * back.
- */
-static void lock_await(struct osc_fabemu_window *w, int rank, enum osc_fabemu_lock kind,
-                       uint64_t word)
-{
-    int holder = holder_of(w, word);
-    const struct fabemu_awaited awaited = {.action = FABEMU_ACTION_UNLOCK,
-                                           .node = holder < 0 ? FABEMU_ANY_NODE
-                                                              : w->peer[holder].place.node,
-                                           .target = w->peer[rank].place.node,
-                                           .checks = kind == OSC_FABEMU_EXCLUSIVE ? 1 : 2};
-
-    fabemu_awaits(w->fab, &awaited);
-}
-
 static int lock_end(struct osc_fabemu_window *w, unsigned tries, int rc)
 {
     if (tries)
@@ -103,7 +85,8 @@ static int lock_take(struct osc_fabemu_window *w, int rank, enum osc_fabemu_lock
 
         if (rc || lock_taken(kind, word))
             return lock_end(w, tries, rc);
-        lock_await(w, rank, kind, word);
+        /* an attempt to acquire a shared lock was two operations: add 1, and subtract it again */
+        osc_fabemu_awaits_lock(w, rank, holder_of(w, word), kind == OSC_FABEMU_EXCLUSIVE ? 1 : 2);
         tries += tries < BACK_OFF_MOST;
         for (unsigned i = 0; i < 1u << tries; i++) {
             osc_fabemu_wait(w, &wait);

@@ -45,9 +45,7 @@ static bool read_tries(const char *text, uint64_t *ret)
     return *text >= '0' && *text <= '9' && !*end && *ret && *ret <= TRIES_MOST;
 }
 
-/*
- * Parse one bound of the list. @name has no final NUL. Sets *@right to the form of a valid bound.
- */
+/* Parse a bound of the list. @name has no final NUL. Sets *@right to a text: a valid bound. */
 static bool read_one(struct emu_bounds *bounds, const char *name, size_t length, const char *value,
                      const char **right)
 {

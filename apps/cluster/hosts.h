@@ -26,9 +26,12 @@
  *                                                               than --bound stopped; 0: it runs
  *                                                               again
  *                       {"here":PID}                            the agent's first message: its pid
- *                       {"cut_off":NODE}                        NODE's process does not read its
- *                       segments {"link_lost":{"host":H,"number":I,"of":N}}   link I of N to H has
- *                       ended {"reply":N,"errno":E,…}                 reply to call N
+ *                       {"cut_off":NODE}                        the process of NODE does not read
+ *                                                               its segments
+ *                       {"link_lost":{"host":H,"number":I,"of":N}}
+ *                                                               link I of the N links to host H
+ *                                                               has ended
+ *                       {"reply":N,"errno":E,…}                 reply to call N
  *                       {"reply":0,"sample":…}                  a piece of a sample (sample.c)
  *                       {"reply":0,"hit":N,"fault":ID}          fault ID took a link down and lost
  *                                                               N packets on the wire

@@ -20,7 +20,7 @@
  *   to the coordinator  {"client":C,"new":PID,"command":NAME}   a process has connected
  *                       {"client":C,"line":{…}}                 its request
  *                       {"client":C,"taken":N}                  it has read N more bytes of text
- *                       {"client":C,"end":true}                 its connection has ended
+ *                       {"client":C,"end":1}                    its connection has ended
  *                       {"client":C,"how":TEXT}                 how the process itself ended
  *                       {"client":C,"stopped":0|1}              1: it has been stopped for longer
  *                                                               than --bound stopped; 0: it runs
@@ -39,7 +39,7 @@
  *   to an agent         {"client":C,"line":{…}}                 a reply or an event for the process
  *                       {"client":C,"text":TEXT,"more":1}       a piece of a snapshot or a long
  *                                                               line; the last has no "more"
- *                       {"client":C,"end":true}                 close its connection
+ *                       {"client":C,"end":1}                    close its connection
  *                       {"call":N,"do":NAME,…}                  call number N (tables in agent.c,
  *                                                               queries.c, faults.c, rejoin.c);
  *                                                               no reply is sent if N is 0

@@ -167,7 +167,8 @@ static void on_standstill(struct run *run, struct json_object *event)
                   EXIT_STANDSTILL);
     run->ended_by_standstill = true;
     begin_ending(run);
-    kill(run->command, SIGTERM);
+    if (run->command > 0) /* 0 while the run waits for a browser (--web=wait) */
+        kill(run->command, SIGTERM);
 }
 
 /* Simulated time is over, so no segment arrives any more: end the run. */

@@ -45,7 +45,10 @@ static bool read_tries(const char *text, uint64_t *ret)
     return *text >= '0' && *text <= '9' && !*end && *ret && *ret <= TRIES_MOST;
 }
 
-/* Parse a bound of the list. @name has no final NUL. Sets *@right to a text: a valid bound. */
+/*
+ * Parse one bound of the list. @name has no final NUL. If there is such a bound, *@right becomes a
+ * description of its valid values.
+ */
 static bool read_one(struct emu_bounds *bounds, const char *name, size_t length, const char *value,
                      const char **right)
 {

@@ -61,7 +61,7 @@ void pcapng_packet(struct pcapng *file, const struct pcapng_packet *packet);
 struct pcapng_statistics {
     uint32_t iface;
     uint64_t time;       /* when the counts were read */
-    uint64_t start, end; /* when the capture began and ended */
+    uint64_t start, end; /* times of the first and the last packet */
     uint64_t received;   /* packets, including lost ones */
     uint64_t lost;
     uint64_t written;

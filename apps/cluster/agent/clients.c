@@ -270,7 +270,7 @@ void agent_process_line(struct agent *agent, struct agent_process *process,
             : NULL;
     int err;
 
-    if (process->in_line) { /* the process has got only a part of a line, so it cannot get this */
+    if (process->in_line) { /* the process has only a part of a line, so no other line may follow */
         json_object_put(line);
         agent_process_end(agent, process, true);
         return;

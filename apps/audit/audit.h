@@ -32,9 +32,9 @@ struct fabric_audit {
     uint32_t crossing; /* cables between hosts, whose credits cannot be added up */
     uint32_t groups;
     uint64_t routes;      /* pairs: a switch that has nodes, and a destination node */
-    uint64_t partitioned; /* those of these pairs that have no route, because links are out */
+    uint64_t partitioned; /* number of pairs without a route, because links are out of use */
     uint64_t buffers;     /* references to pool buffers */
-    uint32_t treeless;    /* groups without a tree, because links are out */
+    uint32_t treeless;    /* groups without a tree, because links are out of use */
     uint64_t paused_ns;   /* time for which the workers were held; clock virtual: 0 */
     uint64_t elapsed_ns;  /* duration of the audit */
 };
@@ -44,8 +44,9 @@ struct fabric_audit {
  * adds the results (struct fabric_mirror).
  * fabric_audit_host() - check only the devices of this host.
  * @now_ps: on clock virtual, the time that fabric_advance() has reached.
- * @routes: check the routing tables, too. This holds no worker, but takes longest in a large
- * network. Errors: -ENOMEM. Thread: manager; on clock virtual not during fabric_advance().
+ * @routes: check the routing tables, too. This does not hold the workers, but it is the slowest
+ * part of the audit of a large network.
+ * Errors: -ENOMEM. Thread: manager; on clock virtual not during fabric_advance().
  */
 int fabric_audit(struct fabric *fabric, uint64_t now_ps, bool routes, struct fabric_audit *ret);
 int fabric_audit_host(struct fabric *fabric, uint64_t now_ps, bool routes,
@@ -109,7 +110,7 @@ __attribute__((format(printf, 3, 4))) void fabric_found(struct fabric_audit *aud
                                                         const struct fabric_place *place,
                                                         const char *format, ...);
 
-/* audit.c: set the location to that of link engine @number: a node, or the unit of a switch. */
+/* audit.c: set the location to link engine @number: that of a node, or the unit of a switch. */
 void fabric_place_engine(struct fabric_place *place, uint32_t number);
 
 /* audit.c: check the contents of devices. Call this while the workers are held. */

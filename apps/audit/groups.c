@@ -5,9 +5,9 @@
  *
  * The tree of switches is read from the tables of the switches. Each edge must exist at both ends
  * and use a cable that is in use. There must be one edge less than there are switches, and from
- * each switch the ports upwards must lead to the top; then the edges connect all switches without a
- * circle. Each member must be a leaf exactly once. Likewise, with acknowledgments, the link engines
- * in which a group combines (of its members, or of switches) must form a tree.
+ * each switch the ports upwards must lead to the top. Then the edges connect all switches without a
+ * circle. Each member must be a leaf exactly once. With acknowledgments, the link engines that
+ * combine contributions for a group (those of its members, or of switches) must form a tree, too.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -20,8 +20,8 @@
 #include "emu/dev/dev.h"
 
 struct group_place {
-    uint32_t in;     /* groups_audit.serial at the time of writing; another number: the fields are
-                      * of another group */
+    uint32_t in;     /* serial number of the group to which the fields belong; if it is not
+                      * groups_audit.serial, the fields are left from an earlier group */
     uint32_t up;     /* the parent switch or engine; TOPO_NONE: none */
     uint32_t at;     /* for an engine: its index in group->engines->at */
     emu_ports ports; /* for a switch: its ports of the tree */
@@ -184,7 +184,7 @@ static void audit_tree(const struct groups_audit *a)
     tree_leaves(a);
 }
 
-/* --- the tree of combiners: adapters, or units of switches ----------------------------- */
+/* --- the tree of combiners: link engines of nodes, or units of switches ---------------- */
 
 static void combining_read(const struct groups_audit *a)
 {

@@ -103,7 +103,7 @@ void audit_print(FILE *out, const char *name, struct json_object *audit)
                 number(audit, "between_hosts"),
                 number(audit, "between_hosts") == 1 ? " is" : "s are");
     fprintf(out, "  took         %s", duration_of_ns((double)number(audit, "elapsed_ns")).text);
-    fprintf(out, "; of that the workers were held for %s\n",
+    fprintf(out, "; the workers were held for %s of this time\n",
             duration_of_ns((double)number(audit, "paused_ns")).text);
     fold_end(&fold);
 }

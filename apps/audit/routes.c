@@ -20,7 +20,7 @@ enum route_state {
     ROUTE_UNKNOWN,
     ROUTE_FOLLOWED, /* being followed: a route that reaches the switch again is a circle */
     ROUTE_ARRIVES,  /* all routes from the switch reach the destination */
-    ROUTE_WRONG     /* some routes do not, which has been reported */
+    ROUTE_WRONG     /* some routes do not reach it; this has been reported */
 };
 
 struct routes_audit {
@@ -32,8 +32,8 @@ struct routes_audit {
     uint32_t from_count;
     uint8_t *state;  /* by switch: enum route_state */
     uint32_t *queue; /* switches whose neighbours the search has to visit */
-    uint8_t *seen;   /* by switch: 1: reached by cables upwards only; 2: by a route with a cable
-                      * downwards */
+    uint8_t *seen;   /* by switch: 0: not reached; 1: reached by cables upwards only; 2: reached by
+                      * a route with a cable downwards */
 };
 
 static bool route_wrong(const struct routes_audit *a, uint32_t s, uint32_t port, const char *wrong)

@@ -46,7 +46,8 @@ static bool read_tries(const char *text, uint64_t *ret)
 }
 
 /*
- * Parse one bound of the list. @name has no final NUL. Sets *@right to the form of a valid bound.
+ * Parse one bound of the list. @name has no final NUL. If there is such a bound, *@right becomes a
+ * description of its valid values.
  */
 static bool read_one(struct emu_bounds *bounds, const char *name, size_t length, const char *value,
                      const char **right)

@@ -20,8 +20,8 @@ bool command_is_launcher(const char *name);
 
 /**
  * command_processes - return how many processes the command line tells mpirun to start (-np), or 0
- * if the number is unknown. mpirun may start more, because only the first program of the command
- * line counts. @argv: the command, ended by NULL.
+ * if the number is unknown. If the command line has several programs, only the first one is
+ * counted, and mpirun starts more. @argv: the command, ended by NULL.
  */
 unsigned long command_processes(char *const *argv);
 
@@ -36,8 +36,8 @@ int command_environment(char **argv, const char *socket_path, const char *provid
 
 /**
  * command_prepare_virtual - prepare the environment of programs in simulated time: preload
- * libfabemu-clock, and let Open MPI not yield. @tsc: the instructions RDTSC and RDTSCP read
- * simulated time.
+ * libfabemu-clock, and tell Open MPI not to yield its core when it waits. @tsc: let the
+ * instructions RDTSC and RDTSCP read simulated time.
  */
 void command_prepare_virtual(bool tsc);
 
@@ -48,8 +48,8 @@ void command_prepare_virtual(bool tsc);
  * PATH. Skips variables that the user has set. In lists of folders, however, our folder is put
  * before the user's. Prints a line for each value of the user that prevents programs from using the
  * fabric. In a Turkish locale, @each is also called with names that contain a byte that shells do
- * not accept in names. Errors: -ENOENT with one line in @error, the libfabric provider or /proc is
- * missing.
+ * not accept in names (set_in_each_locale() in command.c).
+ * Errors: -ENOENT, with one line in @error, if the libfabric provider or /proc is missing.
  */
 int env_each(const char *socket_path, const char *provider, const char *launcher,
              void (*each)(void *context, const char *name, const char *value), void *context,

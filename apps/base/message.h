@@ -7,7 +7,7 @@
 
 /* Exit statuses that scripts can rely on. */
 #define EXIT_USAGE      2   /* the command line is wrong */
-#define EXIT_STANDSTILL 124 /* COMMAND stood still; timeout(1) has the same status */
+#define EXIT_STANDSTILL 124 /* COMMAND stood still; timeout(1) uses this status, too */
 #define EXIT_CANNOT_RUN 126 /* COMMAND exists, but cannot be executed */
 #define EXIT_NOT_FOUND  127 /* COMMAND does not exist */
 

@@ -23,10 +23,10 @@ void procs_name(pid_t pid, char *name, size_t name_bytes);
 int procs_pidfd(int socket, pid_t pid);
 
 /**
- * procs_exit_reason - process @pid has closed its connection: describe in @how, as far as it is
- * known, how the process has ended. @pidfd: from procs_pidfd(). @exits: it had announced its exit.
- * Returns false if it still runs. Never waits. From Linux 6.16 on, the kernel always knows the exit
- * status. Older kernels forget it when the parent reaps the process.
+ * procs_exit_reason - write to @how, as far as it is known, how process @pid has ended. The process
+ * has closed its connection. @pidfd: from procs_pidfd(). @exits: it had announced its exit. Returns
+ * false if it still runs. Never waits. From Linux 6.16 on, the kernel always knows the exit status.
+ * Older kernels forget it when the parent reaps the process.
  */
 bool procs_exit_reason(pid_t pid, int pidfd, bool exits, char *how, size_t how_bytes);
 

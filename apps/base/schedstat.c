@@ -122,8 +122,9 @@ static uint64_t thread_waited(int tasks, struct thread *now, const struct thread
 /*
  * Return the part of the waits of @ns that is longer than normal for a shared core. The mean wait
  * for a core decides: up to WAITS_SHARED_NS, the part is 0. From twice WAITS_SHARED_NS on, it is
- * @ns. In between, it grows steadily. On a crowded host, a program that yields at each poll hardly
- * runs, because it waits this long before each poll. So its waits must count in full.
+ * @ns. In between, it grows steadily. If more programs run than there are cores, a program that
+ * yields at each poll hardly runs, because it waits twice WAITS_SHARED_NS or longer before each
+ * poll. So its waits must count in full.
  */
 static uint64_t beyond_sharing(const struct thread *now, const struct thread *before, uint64_t ns)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * silence.h - end the silences of a command on standard error: a thread prints what the command
- * does, and for how long.
+ * silence.h - print regularly on standard error what a command does, and for how long, so that it
+ * is never silent for long. A thread prints these lines.
  */
 #ifndef APPS_BASE_SILENCE_H
 #define APPS_BASE_SILENCE_H
@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Longest time without a line. A command may also start slowly, and is silent for 10 s at most. */
+/* Interval of the lines. A command must not be silent for 10 s, so 1 s is left for a slow start. */
 #define SILENCE_MS 9000
 
 /* All zero: no thread runs, and the functions below do nothing. */
@@ -28,8 +28,8 @@ struct silence {
 
 /**
  * silence_begin - start the thread. After each @every_ms without a line it prints a line such as
- * "fabemu: topo: building the network, 9 s so far". If there can be no thread, no line is printed.
- * @what: what the command does, up to 159 bytes; copied
+ * "fabemu: topo: building the network, 9 s so far". If no thread can be created, no line is
+ * printed. @what: what the command does, up to 159 bytes; copied.
  */
 void silence_begin(struct silence *silence, int64_t every_ms, const char *what);
 
@@ -39,7 +39,10 @@ void silence_begin(struct silence *silence, int64_t every_ms, const char *what);
  */
 void silence_set(struct silence *silence, const char *what);
 
-/** silence_update - change the text to @what. The times in and of the lines stay the same. */
+/**
+ * silence_update - change the text to @what. This changes neither the time in the lines nor when
+ * the next line is printed.
+ */
 void silence_update(struct silence *silence, const char *what);
 
 /** silence_end - end the thread. No line is printed afterwards. */

@@ -92,9 +92,10 @@ static bool collect(struct bench_child *child, pid_t pid, int out, int err, int6
 {
     struct pollfd fds[3] = {{pidfd_open(pid, 0), POLLIN, 0}, {out, POLLIN, 0}, {err, POLLIN, 0}};
     bool ended = false;
+    int64_t left_ms;
 
-    while (!ended && emu_now_ms() < end_ms) {
-        poll(fds, 3, (int)(end_ms - emu_now_ms()));
+    while (!ended && (left_ms = end_ms - emu_now_ms()) > 0) {
+        poll(fds, 3, (int)left_ms);
         if (fds[1].revents && !drain(out, child->out, sizeof child->out, &child->out_bytes))
             fds[1].fd = -1;
         if (fds[2].revents && !drain(err, child->err, sizeof child->err, &child->err_bytes))

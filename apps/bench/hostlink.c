@@ -44,7 +44,7 @@ struct end {
     bool sends;
 };
 
-/* The fields are written into the slot itself for the reason in node_send() of hops.c. */
+/* Write the fields into the slot itself, as node_send() of hops.c does and explains. */
 static uint32_t end_send(struct end *end)
 {
     uint32_t sent = 0;
@@ -108,7 +108,7 @@ struct lane_frame {
     uint8_t data[EMU_HOSTLINK_FRAME_BYTES];
 };
 
-/* A port in memory, which receives what its peer @peer sends. */
+/* A port in memory. It receives the frames that @peer sends. */
 struct lane {
     struct emu_hostport port; /* must be first */
     struct lane *peer;
@@ -322,7 +322,7 @@ static void hosts_sample(struct two_hosts *hosts, uint64_t sample_ns, double ns[
     uint64_t spent_ns[2] = {0}, from = hosts_moved(hosts);
 
     for (uint32_t h = 0; h < 2; h++)
-        for (uint32_t i = 0; i < CABLES; i++) /* start the senders */
+        for (uint32_t i = 0; i < CABLES; i++) /* wake the senders; receivers have nothing to do */
             emu_dev_again(&hosts->host[h].end[i].dev);
     while (spent_ns[0] + spent_ns[1] < sample_ns)
         for (uint32_t h = 0; h < 2; h++) {

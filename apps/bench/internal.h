@@ -28,7 +28,7 @@ struct bench {
     unsigned rows;                  /* number of rows printed so far */
     bool failed;                    /* at least one row could not be measured */
     bool progress;                  /* stderr is a terminal */
-    struct silence silence;         /* if stderr is not a terminal */
+    struct silence silence;         /* prints the progress if stderr is not a terminal */
 };
 
 struct bench_samples {
@@ -36,7 +36,7 @@ struct bench_samples {
     unsigned count;
 };
 
-/* One line of the table, one object of the JSON list. */
+/* One line of the table, or one object of the JSON list. */
 struct bench_row {
     const char *name;
     const char *unit; /* a row in "us" or "ns" is better if it is smaller; all others if larger */
@@ -56,8 +56,8 @@ void bench_row(struct bench *bench, const struct bench_row *row);
 void bench_end(struct bench *bench);
 
 /**
- * bench_progress - show that @name, benchmark @number of @total, is running: on a terminal at once,
- * elsewhere after each SILENCE_MS.
+ * bench_progress - show that @name, benchmark @number of @total, is running. On a terminal this is
+ * shown at once, elsewhere every SILENCE_MS.
  */
 void bench_progress(struct bench *bench, const char *name, unsigned number, unsigned total);
 
@@ -81,7 +81,7 @@ void bench_mpi_collectives(struct bench *bench, int ranks); /* mpi.c */
 
 /**
  * bench_mpi_missing - return whether a program for the MPI rows is missing.
- * @what: gets a line that names the program and says how to install it
+ * @what: set to a line that names the program and says how to install it.
  */
 bool bench_mpi_missing(char *what, size_t what_bytes);
 
@@ -102,7 +102,7 @@ void bench_loop_close(struct bench_loop *loop);
 /** bench_loop_mhops - run for @run_ns of this thread's CPU time. Returns millions of hops/s. */
 double bench_loop_mhops(struct bench_loop *loop, uint64_t run_ns);
 
-/* --- threads.c: the bounds of MPI; negative if there are no threads or no memory ---- */
+/* --- threads.c: the bounds of MPI; negative if no thread or memory is available ----- */
 
 /** bench_threads_latency_us - measure half a round trip of 8 bytes between @ranks = 2 threads. */
 double bench_threads_latency_us(unsigned ranks, uint64_t run_ns);

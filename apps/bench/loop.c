@@ -146,7 +146,10 @@ struct bench_loop *bench_loop_open(const struct bench_loop_config *config)
 
 /* --- one pass ------------------------------------------------------------------------ */
 
-/* The cable must have a free slot. @timed is constant, so the compiler makes two versions. */
+/*
+ * Put a segment into a cable, which must have a free slot. @timed is constant, so the compiler
+ * makes two versions.
+ */
 static inline void loop_put(struct bench_loop *loop, struct loop_cable *to, uint32_t dst,
                             uint64_t at_ps, bool timed)
 {
@@ -206,7 +209,10 @@ static uint32_t loop_destination(struct bench_loop *loop, uint32_t node)
     return (uint32_t)((emu_xorshift(&loop->random) >> 32) * nodes >> 32);
 }
 
-/* Discard arrivals, and send: at the configured load or, on clock raw, until the cable is full. */
+/*
+ * Discard the segments that have arrived, and send new ones: at the configured load or, on clock
+ * raw, until the cable is full.
+ */
 static inline void loop_node_step(struct bench_loop *loop, uint32_t node, bool timed)
 {
     const struct topo_graph *graph = loop->graph;

@@ -4,9 +4,9 @@
  *
  * A file begins with a line of JSON: `calls` is the version of the format, `origin` says where the
  * file comes from, and `processes` is a list with the `rank`, the number of `calls` and the number
- * of `bytes` of each process, and whether it `ended` well. The calls of the processes follow, in
- * the order of the list (emu/hostif/calls.h). The last call of a process that ended well is
- * EMU_CALL_END.
+ * of `bytes` of each process, and whether it `ended` well, which means that it detached. The calls
+ * of the processes follow, in the order of the list (emu/hostif/calls.h). The last call of a
+ * process that ended well is EMU_CALL_END.
  */
 #ifndef APPS_CALLS_H
 #define APPS_CALLS_H
@@ -34,7 +34,10 @@ struct calls_file {
     size_t parts;
 };
 
-/** calls_check - count the posts of a part. Returns whether it is valid, and ended well. */
+/**
+ * calls_check - count the posts (emu/hostif/calls.h) of a part. Returns whether the part is valid
+ * and its process ended well.
+ */
 bool calls_check(const uint8_t *data, size_t bytes, uint64_t *calls);
 
 /**
@@ -44,7 +47,7 @@ bool calls_check(const uint8_t *data, size_t bytes, uint64_t *calls);
 int calls_read(struct calls_file *ret, const char *path, char *error, size_t error_bytes);
 void calls_release(struct calls_file *file);
 
-/** calls_write - write a file. Takes @origin. @part: @parts processes. */
+/** calls_write - write a file. Takes over the reference to @origin. @part: of @parts processes. */
 void calls_write(FILE *out, struct json_object *origin, const struct calls_part *part,
                  size_t parts);
 

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CAPTURE_SNAP_MOST 240u /* maximum of snap_bytes; with it, records have the whole payload */
+#define CAPTURE_SNAP_MOST 240u /* maximum of snap_bytes: the whole payload of a segment */
 
 struct capture_files;
 struct fabric;

@@ -24,7 +24,10 @@ static bool is_regular(int fd)
     return fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-/* With @mark "2", "links.pcapng" becomes "links_2.pcapng". Returns false if it is too long. */
+/*
+ * Insert @mark before the suffix: with "2", "links.pcapng" becomes "links_2.pcapng". Returns false
+ * if the name is too long.
+ */
 static bool name_with(const char *path, const char *mark, char *name)
 {
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;

@@ -47,7 +47,7 @@ struct capture_files {
 int capture_files_open(struct capture_files *ret, const char *path,
                        const struct capture_limits *limits, int64_t until_ms);
 
-/** capture_files_why - text for the user about an error of capture_files_open(). */
+/** capture_files_why - return a text for the user about an error of capture_files_open(). */
 const char *capture_files_why(int err);
 
 /**

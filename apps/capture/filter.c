@@ -25,11 +25,12 @@ static_assert(CAPTURE_ERROR_BYTES > FAULT_ERROR_BYTES + 200,
 
 enum term { TERM_LINKS, TERM_NODES, TERM_SEGMENTS, TERM_DIRECTION, TERM_WHAT, TERM_UNKNOWN };
 
+/* The state of parsing a filter. */
 struct reading {
     const struct fabric *fabric;
     const struct topo_graph *graph;
     uint8_t *directions_of;
-    bool has_cables;              /* a term has selected cables */
+    bool has_cables;              /* at least one term selects cables */
     unsigned directions;          /* bits DIRECTION_DOWN and DIRECTION_UP; 0: both directions */
     unsigned what;                /* record types of "what=" (1 << emu_tap_what); 0: absent */
     char aim[CAPTURE_TEXT_BYTES]; /* the terms that select segments, as text */
@@ -59,8 +60,11 @@ static void add_cable(struct reading *r, uint32_t sw, uint32_t port, enum fault_
                                                                  : FABRIC_CAPTURE_IN;
 }
 
-/* Refuse to capture @what, because its sending end, where traffic is captured, is elsewhere. */
-static int is_elsewhere(struct reading *r, const char *term, const char *what)
+/*
+ * Report that @what cannot be captured: traffic is captured at the sending end, which is on another
+ * host.
+ */
+static int fail_elsewhere(struct reading *r, const char *term, const char *what)
 {
     return fail(-EXDEV, r->error, r->error_bytes,
                 "%.40s: %s is sent on another host, and a capture has only traffic that this host "
@@ -90,7 +94,7 @@ static int cable_is_here(struct reading *r, const char *term, const struct fault
         if (!selected || fabric_cable_ends_here(r->fabric, i, !out))
             continue;
         fabric_direction_name(r->fabric, i, out, name);
-        return is_elsewhere(r, term, name);
+        return fail_elsewhere(r, term, name);
     }
     return 0;
 }
@@ -102,7 +106,7 @@ static int node_is_here(struct reading *r, const char *term, uint32_t node)
     if (fabric_node_is_here(r->fabric, node))
         return 0;
     snprintf(name, sizeof name, "traffic of node %u", node);
-    return is_elsewhere(r, term, name);
+    return fail_elsewhere(r, term, name);
 }
 
 static void add_node(struct reading *r, uint32_t node)
@@ -115,7 +119,7 @@ static void add_node(struct reading *r, uint32_t node)
     }
 }
 
-/* Remove the kind of fault, which is not in the filter, from the start of the error text. */
+/* Remove the kind of fault from the start of the error text, because the user has not given it. */
 static int without_kind(struct reading *r, const char *kind, int err)
 {
     size_t length = strlen(kind);
@@ -272,8 +276,9 @@ static int check_packets(struct reading *r)
 }
 
 /*
- * Make the tap's filter from the terms. Records that have no segment, such as credits, are captured
- * if "what=" selects them, or if neither "what=" nor a term that selects segments is present.
+ * Fill in the filter that workers apply to each record. Records that have no segment, such as
+ * credits, are captured if "what=" selects them, or if the filter has neither "what=" nor a term
+ * that selects segments.
  */
 static int finish(struct reading *r, struct emu_tap_filter *tap)
 {

@@ -33,8 +33,9 @@ enum {
 /* --- bytes -------------------------------------------------------------------------- */
 
 /*
- * Wait until the file accepts data: without limit at first, but for at most END_MS more once
- * end_fd is readable, because the capture ends. Return false if that time is over.
+ * Wait until the file accepts data. There is no time limit until end_fd becomes readable, which
+ * means that the capture ends. From then on, wait for at most END_MS. Return false if that time is
+ * over.
  */
 static bool wait_writable(const struct pcapng *file)
 {
@@ -46,7 +47,10 @@ static bool wait_writable(const struct pcapng *file)
     return fds[0].revents || poll(fds, 1, END_MS) > 0;
 }
 
-/* Remove @bytes of a buffer from the end of the file, because the rest could not be written. */
+/*
+ * Remove the last @bytes from the end of the file: they are the part of a buffer that was written
+ * before an error.
+ */
 static void take_back(const struct pcapng *file, size_t bytes)
 {
     off_t end = lseek(file->fd, 0, SEEK_CUR);

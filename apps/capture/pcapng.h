@@ -41,8 +41,8 @@ struct pcapng {
 void pcapng_open(struct pcapng *file, int fd, int end_fd, const char *by);
 
 /**
- * pcapng_interface - describe the next interface; the first one has number 0. @about: a text, or
- * "". @unit: of its times, PCAPNG_NANOS or PCAPNG_PICOS.
+ * pcapng_interface - describe the next interface; the first one has number 0. @about: a description
+ * for the user, or "". @unit: the unit of its times, PCAPNG_NANOS or PCAPNG_PICOS.
  */
 void pcapng_interface(struct pcapng *file, const char *name, const char *about, uint32_t snap_bytes,
                       uint8_t unit);
@@ -61,7 +61,7 @@ void pcapng_packet(struct pcapng *file, const struct pcapng_packet *packet);
 struct pcapng_statistics {
     uint32_t iface;
     uint64_t time;       /* when the counts were read */
-    uint64_t start, end; /* times of the capture */
+    uint64_t start, end; /* times of the first and the last packet */
     uint64_t received;   /* packets, including lost ones */
     uint64_t lost;
     uint64_t written;

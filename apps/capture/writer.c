@@ -218,7 +218,7 @@ static uint32_t oldest(const struct capture_writer *writer)
 
 /*
  * Write the statistics of each interface. @last: the capture has ended, so every record that is not
- * in the files is lost. Before the end, only the records that the workers have dropped are lost.
+ * in the files counts as lost. Before the end, only records that the workers have dropped do.
  */
 static void write_statistics(struct capture_writer *writer, bool last)
 {
@@ -336,8 +336,8 @@ bool capture_writer_ended(const struct capture_writer *writer)
 }
 
 /*
- * Count the records in the files and those that are not. The capture has stopped, so the workers no
- * longer change the counters.
+ * Count the records that are in the files, and those that are not. The capture has stopped, so the
+ * workers no longer change the counters.
  */
 static struct capture_written written_of(const struct capture_writer *writer)
 {

@@ -15,7 +15,7 @@
 struct capture_files;
 struct capture_writer;
 
-/* Numbers of records in the files, and not in them, by reason. */
+/* How many records are in the files, and how many are not, by reason. */
 struct capture_written {
     uint64_t records; /* in the files now */
     uint64_t missed;  /* dropped before the writer stopped, because the ring of a worker was full */

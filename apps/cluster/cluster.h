@@ -125,10 +125,10 @@ int cluster_key(const struct cluster *cluster, uint8_t key[static CLUSTER_KEY_BY
                 size_t error_bytes);
 
 /**
- * cluster_digest - digest everything that hosts must agree on: cluster, network, profile, clock,
- * seed, bounds, the initial values of counters and of the time, and the list of counters. The
- * digest detects accidents, such as an old copy of a file. It does not detect forgery, because it
- * is not cryptographic; the key prevents forgery. Errors: -ENOMEM.
+ * cluster_digest - digest everything that hosts must agree on: version, cluster, network, profile,
+ * clock, seed, bounds, the initial values of counters and of the time, and the list of counters.
+ * The digest detects accidents, such as an old copy of a file. It does not detect forgery, because
+ * it is not cryptographic; the key prevents forgery. Errors: -ENOMEM.
  */
 int cluster_digest(const struct cluster *cluster, const struct fabric_config *config,
                    uint8_t digest[static CLUSTER_DIGEST_BYTES]);

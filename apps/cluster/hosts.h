@@ -20,15 +20,18 @@
  *   to the coordinator  {"client":C,"new":PID,"command":NAME}   a process has connected
  *                       {"client":C,"line":{…}}                 its request
  *                       {"client":C,"taken":N}                  it has read N more bytes of text
- *                       {"client":C,"end":true}                 its connection has ended
+ *                       {"client":C,"end":1}                    its connection has ended
  *                       {"client":C,"how":TEXT}                 how the process itself ended
  *                       {"client":C,"stopped":0|1}              1: it has been stopped for longer
  *                                                               than --bound stopped; 0: it runs
  *                                                               again
  *                       {"here":PID}                            the agent's first message: its pid
- *                       {"cut_off":NODE}                        NODE's process does not read its
- *                       segments {"link_lost":{"host":H,"number":I,"of":N}}   link I of N to H has
- *                       ended {"reply":N,"errno":E,…}                 reply to call N
+ *                       {"cut_off":NODE}                        the process of NODE does not read
+ *                                                               its segments
+ *                       {"link_lost":{"host":H,"number":I,"of":N}}
+ *                                                               link I of the N links to host H
+ *                                                               has ended
+ *                       {"reply":N,"errno":E,…}                 reply to call N
  *                       {"reply":0,"sample":…}                  a piece of a sample (sample.c)
  *                       {"reply":0,"hit":N,"fault":ID}          fault ID took a link down and lost
  *                                                               N packets on the wire
@@ -36,7 +39,7 @@
  *   to an agent         {"client":C,"line":{…}}                 a reply or an event for the process
  *                       {"client":C,"text":TEXT,"more":1}       a piece of a snapshot or a long
  *                                                               line; the last has no "more"
- *                       {"client":C,"end":true}                 close its connection
+ *                       {"client":C,"end":1}                    close its connection
  *                       {"call":N,"do":NAME,…}                  call number N (tables in agent.c,
  *                                                               queries.c, faults.c, rejoin.c);
  *                                                               no reply is sent if N is 0

@@ -269,10 +269,7 @@ static int add_pair(struct links *links, struct port *port, const struct pair *p
                                        .cables = crossings / pair->of +
                                                  (pair->number < crossings % pair->of),
                                        .control_fd = -1};
-    /*
-     * an agent ends when it loses the coordinator, so its session with the coordinator connects
-     * only once
-     */
+    /* An agent ends when it loses the coordinator, so this session connects only once. */
     peer->session.once = links->hosts.self && carries_control(links, pair);
     links->pair[links->pairs] = *pair;
     links->pair[links->pairs].port = port;

@@ -24,9 +24,8 @@ size_t hosts_line_most(const struct fabric *fabric)
     const struct topo_graph *graph = fabric_graph(fabric);
     size_t devices = (size_t)graph->nodes + graph->switches;
     size_t numbers = 17 * (size_t)fabric_cable_count(fabric) + (3 + HOSTS_TREE_NUMBERS) * devices;
-    size_t pending = 2 * (size_t)graph->nodes *
-                     /* digits of the pending operations of all processes */
-                     sizeof(struct emu_pending);
+    /* the pending operations of all processes, with two digits per byte */
+    size_t pending = 2 * (size_t)graph->nodes * sizeof(struct emu_pending);
     size_t most = FIXED_BYTES + DIGITS * numbers +
                   (pending < HOSTS_BLOCKS_MOST ? pending : HOSTS_BLOCKS_MOST);
 
@@ -66,9 +65,8 @@ void hosts_totals_add(struct fabric_totals *sum, struct json_object *list)
         emu_sum(&counter[i], hosts_number_at(list, i));
     factor = json_object_get_double(json_object_array_get_idx(list, FABRIC_COUNTERS));
     lag_ns = json_object_get_uint64(json_object_array_get_idx(list, FABRIC_COUNTERS + 1));
-    /* a host may send NaN, or a number below 0 */
+    /* The sum has the factor of the slowest host. A host may send NaN, or a number below 0. */
     if (factor >= 0 && factor < sum->real_time_factor)
-        /* the factor of the sum is that of the slowest host */
         sum->real_time_factor = factor;
     if (lag_ns > sum->worst_lag_ns)
         sum->worst_lag_ns = lag_ns;

@@ -276,8 +276,8 @@ static int range_add(const struct parse *p, struct cluster_host *host, struct cl
         host->range[at - 1].last = range.last;
         if (at == host->ranges || range.last + 1 != host->range[at].first)
             return 0;
-        host->range[at - 1].last = host->range[at].last; /* @range lies exactly between two
-                                                          * ranges: merge all three */
+        /* @range lies exactly between two ranges: merge all three */
+        host->range[at - 1].last = host->range[at].last;
         host->ranges--;
         memmove(&host->range[at], &host->range[at + 1],
                 (host->ranges - at) * sizeof host->range[0]);

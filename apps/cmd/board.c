@@ -61,9 +61,9 @@ static int label_width(const struct telemetry_view *view, int width_of_number)
 }
 
 struct span {
-    const struct telemetry_view *now,
-        *before; /* `before` is NULL if the span begins at the fabric's start */
-    double s;    /* seconds between the two views */
+    const struct telemetry_view *now;
+    const struct telemetry_view *before; /* NULL if the span begins at the fabric's start */
+    double s;                            /* length in seconds */
 };
 
 static struct span span_of(const struct telemetry_view *now, const struct telemetry_view *before)

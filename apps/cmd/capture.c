@@ -28,7 +28,7 @@
 #include "emu/util/now.h"
 
 #define ANSWER_MS 5000 /* longest wait for an answer of the fabric */
-#define CHECK_MS  5    /* interval between looks into empty rings */
+#define CHECK_MS  5    /* interval of reads of empty rings */
 
 static const struct options_command capture_command = {
     .name = "capture",
@@ -82,7 +82,7 @@ static int signals_open(void)
     return fd < 0 ? -errno : fd;
 }
 
-/* Request the memory with the rings over @conn, as *@memfd. Errors: one line in @error. */
+/* Request the rings over @conn. *@memfd: a file with their memory. Errors: one line in @error. */
 static int ask_rings(struct conn *conn, const struct wanted *wanted, int *memfd, char *error,
                      size_t error_bytes)
 {

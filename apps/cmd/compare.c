@@ -61,7 +61,8 @@ struct compare {
     char folder[PATH_MAX - 32];
     char **command; /* of the user, ended by NULL */
     struct compare_table table;
-    unsigned runs, run; /* in all; begun so far */
+    unsigned runs; /* number of runs in all */
+    unsigned run;  /* number of runs that have begun */
     struct silence silence;
     bool ended;         /* --standstill TIME:end ended a run */
     int interrupted;    /* signal; 0: none */
@@ -207,7 +208,7 @@ static void add_variant(struct words *words, char *text)
         add_word(words, word);
 }
 
-/* Return the options of a row, without those of the fields that all runs have. */
+/* Return the options of a row, without those that row_run() adds. */
 static struct words row_words(const struct compare *compare, const struct compare_row *row,
                               char *variant)
 {
@@ -294,7 +295,10 @@ static void row_name(const struct compare_table *table, struct compare_row *row,
     }
 }
 
-/* Make a row for each network with each profile, and one for each variant of the first. */
+/*
+ * Make a row for each network with each profile. Also make a row for each variant, on the first
+ * network with the first profile.
+ */
 static int rows_make(struct compare *compare)
 {
     unsigned topos = compare->topos.count ? compare->topos.count : 1;
@@ -361,8 +365,8 @@ static pid_t run_start(char **argv, const char *log, const sigset_t *signals)
         return pid;
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent)
-        _exit(EXIT_FAILURE); /* it died before the prctl() */
-    setpgid(0, 0);           /* this process forwards signals of the terminal */
+        _exit(EXIT_FAILURE); /* the parent died before the prctl() */
+    setpgid(0, 0);           /* the parent forwards signals of the terminal */
     fd = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0)
         _exit(EXIT_FAILURE);
@@ -468,7 +472,10 @@ static void print_standstill(struct compare *compare, const struct compare_row *
     standstill_print_report(row->report);
 }
 
-/* Run COMMAND with the options of @row. @number: of its files. @compute: value of --compute. */
+/*
+ * Run COMMAND with the options of @row. @number: number in the names of the run's files. @compute:
+ * value of --compute.
+ */
 static void row_run(struct compare *compare, struct compare_row *row, unsigned number,
                     const char *compute)
 {
@@ -509,7 +516,10 @@ static void row_run(struct compare *compare, struct compare_row *row, unsigned n
     free(variant);
 }
 
-/* Record the times that the program computes on the first network. */
+/*
+ * Run COMMAND on the first network, and record how long it computes between calls. *@compute: the
+ * value of --compute that replays this recording.
+ */
 static bool record(struct compare *compare, char *compute, size_t bytes)
 {
     struct compare_row first = compare->table.row[0];
@@ -603,8 +613,8 @@ static int folder_make(struct compare *compare)
 
 /* An output file, and the function that prints it. */
 struct file {
-    const char *path; /* NULL: not wanted */
-    const char *option;
+    const char *path;   /* NULL: the file is not written */
+    const char *option; /* the option that names it */
     void (*print)(FILE *out, const struct compare_table *table);
     struct output output;
 };
@@ -742,7 +752,7 @@ static int parse(struct compare *compare, int argc, char **argv)
 int compare_main(int argc, char **argv)
 {
     struct compare *compare = calloc(1, sizeof *compare);
-    struct fabric_config config = {.seed = 1}; /* what all networks share */
+    struct fabric_config config = {.seed = 1}; /* the settings that all networks share */
     int status;
 
     if (!compare) {

@@ -14,14 +14,16 @@
 #include "apps/fabric/origin.h"
 #include "emu/util/json.h"
 
-/* The figures of a network. Times are sums over ranks, except time_ns. */
+/* The figures of a network. */
 struct figures {
-    uint64_t time_ns; /* time to solution */
-    double ratio;     /* to the first network; 0: unknown */
-    uint64_t calls[3], waited_ns[3], waited_all_ns;
-    double link_mean; /* segments */
-    uint64_t link_most;
-    bool exact;
+    uint64_t time_ns;       /* time to solution */
+    double ratio;           /* time_ns divided by that of the first network; 0: unknown */
+    uint64_t calls[3];      /* sum over ranks, by class of calls */
+    uint64_t waited_ns[3];  /* sum over ranks, by class of calls */
+    uint64_t waited_all_ns; /* sum over ranks and classes */
+    double link_mean;       /* mean number of segments over all links */
+    uint64_t link_most;     /* number of segments of the busiest link */
+    bool exact;             /* no host time was used, and no segment was late */
 };
 
 static const char *const classes[] = {"message", "collective", "one_sided"};

@@ -54,7 +54,7 @@ static const struct option_row rows[] = {
      .at = offsetof(struct wanted, check), .right = "the name of a scenario or of a file"},
 };
 
-/* Return whether a fault of a scenario needs a fabric that retransmits lost segments. */
+/* Return whether any fault of a scenario needs a fabric that retransmits lost segments. */
 static bool scenario_needs_repair(const char *name)
 {
     struct fault_schedule schedule = {.count = 0};
@@ -115,7 +115,7 @@ static int list_text(void)
         list_one(out, scenario->name, scenario->about, scenario_needs_repair(scenario->name));
     fold_end(&fold);
     puts("(*) needs retransmission: --profile qsnet3, or --set link_retry=go_back_n.\n"
-         "Not each network accepts each fault: fabemu fault --check says why.");
+         "Not every network accepts every fault: fabemu fault --check says why.");
     return EXIT_SUCCESS;
 }
 
@@ -417,8 +417,8 @@ int fault_main(int argc, char **argv)
     int status = options_parse(&options, &fault_command, &own, argc, argv);
     if (status >= 0)
         return status;
-    int alone = wanted.list + !!wanted.show + !!wanted.check; /* options that need no running
-                                                               * fabric */
+    /* number of given options that need no running fabric */
+    int alone = wanted.list + !!wanted.show + !!wanted.check;
     if (alone + !!wanted.clear > 1 || (alone && options.operands < argc))
         return fault_and_option();
     if (!wanted.list && !wanted.show && !wanted.check)

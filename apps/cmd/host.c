@@ -33,9 +33,8 @@
 #include "apps/cmd/standstill.h"
 #include "emu/util/now.h"
 
-#define EXIT_UNWRITTEN 3 /* exit status of the fabric's process if it could not write a file */
-/* longest wait until the supervisor has read why the start failed */
-#define FAILED_MS      2000
+#define EXIT_UNWRITTEN 3     /* exit status of the fabric's process if it could not write a file */
+#define FAILED_MS      2000  /* longest wait until the supervisor has read why the start failed */
 #define OTHERS_MS      10000 /* additional time for which the supervisor waits for other hosts */
 #define CLOSE_MS       5000  /* longest wait until all other hosts confirm the end */
 #define CONFIRM_MS     1000  /* longest wait until the coordinator confirms that a host leaves */
@@ -92,15 +91,10 @@ static void detach_from_terminal(void)
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
     setpgid(0, 0);
-    signal(SIGTTOU, SIG_IGN); /* otherwise writing to the terminal could stop a background
-                               * process */
+    signal(SIGTTOU, SIG_IGN); /* otherwise writing to the terminal could stop this process */
     prctl(PR_SET_NAME, "fabemu-fabric");
     signal(SIGPIPE, SIG_IGN);
-    /*
-     * if the file of a host interface exceeds the process's limit of file sizes, get an error, not
-     * a signal
-     */
-    signal(SIGXFSZ, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* at the limit of file sizes, calls then return an error */
     if (null >= 0) {
         dup2(null, STDIN_FILENO);
         dup2(null, STDOUT_FILENO);
@@ -322,7 +316,7 @@ static int wait_first(struct host *host, const struct host_plan *plan, int most_
     return err;
 }
 
-/* The first event after the handshake is not "ready": write the reason to @error. */
+/* Write to @error why the fabric did not start. @event: the event that came instead of "ready". */
 static int not_ready(struct json_object *event, char *error, size_t error_bytes)
 {
     if (strcmp(emu_json_text(event, "event", ""), "host_lost") == 0)

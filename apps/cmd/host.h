@@ -26,7 +26,7 @@ struct host {
     /* connection to the fabric, for requests, replies and events; fd -1: the fabric has ended */
     struct conn conn;
     struct paths_socket socket;
-    struct emu_bounds bounds;   /* the supervisor uses only `stop` from here */
+    struct emu_bounds bounds;   /* the supervisor uses only `stop` of these */
     struct json_object *report; /* the final report; NULL: not received */
     bool in_order;              /* on an agent: the coordinator has ended the fabric */
     char why[HOST_WHY_BYTES];   /* why the fabric failed; "": nothing to print */
@@ -76,7 +76,7 @@ int host_signal_waits(void);
 
 /**
  * host_event - handle an event in the way that all supervisors have in common: keep the final
- * report, or note which process was frozen.
+ * report and the error of a process that could not attach, and note which process was frozen.
  */
 void host_event(struct host *host, struct json_object *event);
 

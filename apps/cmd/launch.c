@@ -28,7 +28,7 @@
 
 #define LINE_BYTES   16384
 #define END_MS       2000 /* longest wait for launchers to end */
-#define END_CHECK_MS 10   /* interval between checks whether they have ended */
+#define END_CHECK_MS 10   /* interval between checks whether launchers have ended */
 
 /* The launchers that this process has started, by host. */
 static struct launcher {

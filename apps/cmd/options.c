@@ -233,10 +233,8 @@ static const struct option_row rows[] = {
      .group = OPTIONS_FABRIC},
     {"compute", "none|cpu[:SCALE]|count[:NS]|record:FILE|replay:FILE",
      "with --clock virtual: time that the program computes between calls; none (default); cpu: "
-     "SCALE "
-     "(default 1) times its CPU time; count: NS (default 0.25) for each instruction; record: as "
-     "cpu, "
-     "and write the times to FILE; replay: the times in FILE",
+     "SCALE (default 1) times its CPU time; count: NS (default 0.25) for each instruction; "
+     "record: as cpu, and write the times to FILE; replay: the times in FILE",
      read_compute, .group = OPTIONS_COMPUTE},
     {"goal", "FILE",
      "with --clock virtual: write what the processes send and compute to FILE, as GOAL "
@@ -738,6 +736,7 @@ int options_parse_name(struct options *ret, const char **name,
     *name = argc > ret->operands ? argv[ret->operands] : paths_default(ret->running, false);
     if (argc - ret->operands > 1)
         return options_usage_error(command->name, "give one name");
+    /* an operand "NAME|FILE" may also be a file, which is not checked here */
     if (argc > ret->operands && !strchr(command->operands, '|') &&
         paths_check_name(*name, error, sizeof error)) {
         print_message("%s", error);

@@ -33,7 +33,7 @@ enum options_group {
     OPTIONS_KEEP = 2048,       /* --keep-going */
     OPTIONS_CLUSTER = 4096,    /* --cluster, --host */
     OPTIONS_LAUNCH = 8192,     /* --launch */
-    OPTIONS_CAPTURE = 16384,   /* --capture, --capture-filter */
+    OPTIONS_CAPTURE = 16384,   /* --capture, --capture-filter, and those of OPTIONS_SNAP */
     OPTIONS_SNAP = 32768,      /* --snaplen, --capture-size, --capture-files */
     OPTIONS_WEB = 65536,       /* --web[=PORT] */
     OPTIONS_WEB_WAIT = 524288, /* --web[=PORT|wait] */
@@ -200,7 +200,8 @@ bool options_print_rates(const struct fabric_config *config, char *text, size_t 
 /**
  * options_print_idle - print which of the fields (--set), bounds and threads that were given have
  * no effect with the profile and the clock of @config. This is not an error, because a script may
- * set them for several profiles. On a clock with times, also print the rates of cables.
+ * set them for several profiles. On a clock with times, also print the rates of cables. If the
+ * cables do not form a tree, also print how routes are found.
  */
 void options_print_idle(const struct options *options, const struct fabric_config *config);
 

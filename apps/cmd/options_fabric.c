@@ -152,7 +152,7 @@ static void exec_wide(const struct options *options)
 }
 
 /*
- * Choose the libfabric provider's name: that of the option or, without the option, that of the
+ * Choose the libfabric provider's name: from the option or, if it is not given, from the
  * environment.
  */
 static int choose_provider(struct fabric_config *ret, const struct options *options)
@@ -162,7 +162,7 @@ static int choose_provider(struct fabric_config *ret, const struct options *opti
     ret->provider = options->provider ? options->provider : user && *user ? user : PROVIDER_NAME;
     if (provider_name_is_valid(ret->provider))
         return 0;
-    print_message(PROVIDER_NAME_VARIABLE "=%.80s: want " PROVIDER_NAME_FORM, ret->provider);
+    print_message(PROVIDER_NAME_VARIABLE "=%.80s: it must be " PROVIDER_NAME_FORM, ret->provider);
     return EXIT_USAGE;
 }
 

@@ -19,8 +19,7 @@ struct plan {
     struct host_plan host;
     struct hosts_plan hosts; /* from --cluster */
     bool web_waits;          /* --web=wait */
-    struct web web;          /* from --web; its socket is listening, but its process is not
-                              * started yet */
+    struct web web;          /* from --web; plan_make() opens its socket, but starts no process */
     struct output report, events, record, timeline, calls;
     struct calls_file replay; /* from --compute replay:FILE */
     struct capture_files capture;

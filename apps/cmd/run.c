@@ -167,7 +167,8 @@ static void on_standstill(struct run *run, struct json_object *event)
                   EXIT_STANDSTILL);
     run->ended_by_standstill = true;
     begin_ending(run);
-    kill(run->command, SIGTERM);
+    if (run->command > 0) /* 0 while the run waits for a browser (--web=wait) */
+        kill(run->command, SIGTERM);
 }
 
 /* Simulated time is over, so no segment arrives any more: end the run. */
@@ -505,8 +506,7 @@ static void settle_deaths(struct run *run, struct json_object *died)
 static void complete_report(struct run *run, int status)
 {
     struct json_object *report = run->host.report;
-    int64_t end_ms = run->end_ms ? run->end_ms
-                                 : emu_now_ms(); /* end_ms is 0 if the command is still running */
+    int64_t end_ms = run->end_ms ? run->end_ms : emu_now_ms(); /* 0: the command still runs */
     double wall_s = (double)(end_ms - run->start_ms) / 1000.0;
     char wall_text[32];
 
@@ -534,9 +534,9 @@ static int finish_report(struct run *run, int status)
     "mca-params.conf select another network?"
 
 /*
- * Return whether a process of the command ended before it used the fabric because MPI_Init failed:
- * it exited, or mpirun ended it by SIGTERM after another one had exited. A process that has done
- * its work detaches before it exits.
+ * Return whether MPI_Init has probably failed in a process of the command. Then nothing was sent,
+ * and the first process that died has exited, or mpirun ended it by SIGTERM after another one had
+ * exited. A process that has done its work detaches before it exits, so it does not count as dead.
  */
 static bool failed_before_use(struct json_object *report)
 {
@@ -584,8 +584,8 @@ static int check_replay(struct json_object *report, int status)
     if (!differing && !unused)
         return status;
     print_message("the program is not that of the recording (--compute): %lld process%s made other "
-                  "calls, %lld of the recording were missing",
-                  differing, plural_es(differing), unused);
+                  "calls, and %lld process%s of the recording did not run",
+                  differing, plural_es(differing), unused, plural_es(unused));
     return status ? status : EXIT_FAILURE;
 }
 
@@ -728,8 +728,7 @@ static int run_on(struct run *run, const struct fabric_config *config, struct pl
     web_fabric_ready(run->web);
     if (plan->web_waits)
         await_browser(run);
-    if (run->runtime_dir) /* plan_fabric() may have removed the variable, but the command needs
-                           * it */
+    if (run->runtime_dir) /* the command needs it, but plan_fabric() may have removed it */
         setenv("XDG_RUNTIME_DIR", run->runtime_dir, 1);
     scratch_path(run->scratch, sizeof run->scratch, run->host.socket.path, getpid());
     if (scratch_make(run->scratch))
@@ -759,8 +758,7 @@ static void become_supervisor(struct run *run, struct command_signals *before)
 
     host_signals(&signals);
     sigprocmask(SIG_BLOCK, &signals, &before->mask);
-    signal(SIGCHLD, SIG_DFL); /* if this signal were ignored, the command's exit status would be
-                               * lost */
+    signal(SIGCHLD, SIG_DFL); /* if it were ignored, the command's exit status would be lost */
     sigaction(SIGPIPE, &ignore, &before->pipe);
     sigaction(SIGXFSZ, &ignore, &before->file_size);
     prctl(PR_SET_CHILD_SUBREAPER, 1);

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define HEAD_LINES  3  /* lines above the rows */
-#define ROW_COLUMNS 80 /* number of columns for a row's text; on a wider screen a bar follows */
+#define ROW_COLUMNS 80 /* columns of a row's text; a bar follows if the screen is wide enough */
 #define BAR_LEAST   12 /* smallest number of columns for a bar */
 #define ESCAPE      27
 
@@ -115,8 +115,7 @@ static void command_key(struct screen_state *state, struct telemetry_board *boar
         state->paused = !state->paused;
     else if (key == '?' || key == 'h')
         state->helps = true;
-    else if (key == 'q' || key == 3) /* 3 is Ctrl-C, if the terminal does not turn it into a
-                                      * signal */
+    else if (key == 'q' || key == 3) /* 3: Ctrl-C on a terminal that sends no signal for it */
         state->quits = true;
     else
         move_key(state, key);

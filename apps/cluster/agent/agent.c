@@ -76,6 +76,7 @@ static int call_handshake(struct agent *agent, struct json_object *call, struct 
     return -EAGAIN;
 }
 
+/* Do nothing: the coordinator only wants to know whether this host replies. */
 static int call_answer(struct agent *agent, struct json_object *call, struct json_object *reply)
 {
     (void)agent;
@@ -138,10 +139,7 @@ static int call_incarnation(struct agent *agent, struct json_object *call,
     (void)reply;
     if (node >= 0 && node < fabric_graph(agent->fabric)->nodes &&
         fabric_node_is_here(agent->fabric, (uint32_t)node))
-        /*
-         * this host has already set the node's incarnation, when the process attached or detached
-         */
-        return 0;
+        return 0; /* it was set here when the process attached or detached */
     return fabric_incarnation_set(agent->fabric, node < 0 ? TOPO_NONE : (uint32_t)node,
                                   (uint64_t)emu_json_number(call, "word", 0));
 }

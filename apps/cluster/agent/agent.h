@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * agent.h - one fabric on several hosts: an agent, which is a host other than the coordinator
+ * agent.h - the agent of a fabric on several hosts. Every host but the coordinator runs one
  * (apps/cluster/hosts.h).
  */
 #ifndef APPS_CLUSTER_AGENT_AGENT_H

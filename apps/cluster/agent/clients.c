@@ -21,7 +21,7 @@
 #include "emu/hostif/hostif.h"
 #include "emu/util/now.h"
 
-/* after the end of a process's connection: longest wait for its exit status */
+/* longest wait for the exit status of a process after its connection has ended */
 #define EXIT_STATUS_MS 200
 
 struct json_object *agent_process_message(const struct agent_process *process)
@@ -142,7 +142,7 @@ static void agent_process_request(struct agent *agent, struct agent_process *pro
  * Reply to an invalid request with an error, as soon as all earlier requests of the process have
  * their replies.
  */
-static void agent_process_correct(struct agent_process *process)
+static void agent_process_reject_request(struct agent_process *process)
 {
     bool too_long = process->wrong == -EMSGSIZE;
 
@@ -172,7 +172,7 @@ static bool agent_process_requests(struct agent *agent, struct agent_process *pr
         else
             process->wrong = got;
         if (process->wrong && !process->asked)
-            agent_process_correct(process);
+            agent_process_reject_request(process);
     }
     return false;
 }
@@ -207,7 +207,7 @@ static void agent_process_settle(struct agent *agent, struct agent_process *proc
     }
     agent_process_acknowledge(agent, process);
     if (process->wrong && !process->asked && !process->in_line)
-        agent_process_correct(process);
+        agent_process_reject_request(process);
     all = agent_process_requests(agent, process);
     if (process->at_end && all)
         over = process->attached || !process->asked;
@@ -270,11 +270,7 @@ void agent_process_line(struct agent *agent, struct agent_process *process,
             : NULL;
     int err;
 
-    /*
-     * the coordinator refused the process in the middle of a line, so the process cannot get this
-     * reply
-     */
-    if (process->in_line) {
+    if (process->in_line) { /* the process has only a part of a line, so no other line may follow */
         json_object_put(line);
         agent_process_end(agent, process, true);
         return;
@@ -356,8 +352,8 @@ struct agent_process *agent_process_of(struct agent *agent, int64_t client)
 }
 
 /*
- * Before a process is stopped, add it to the list here and to that of the supervisor. This host and
- * its supervisor resume the processes in their lists when they end.
+ * Send a signal to a process. Before SIGSTOP, add the process to the lists of this agent and of its
+ * supervisor, which both resume the processes in their lists when they end.
  */
 int agent_process_signal(struct agent *agent, struct agent_process *process, int signal)
 {
@@ -370,7 +366,7 @@ int agent_process_signal(struct agent *agent, struct agent_process *process, int
     return kill(process->pid, signal) < 0 ? -errno : 0;
 }
 
-/* Return the larger of @starved_ns and the starved_ns of @waits since the last sample. */
+/* Return @starved_ns, or the starved_ns of a new sample of @waits if that is larger. */
 static uint64_t most_starved(struct waits *waits, uint64_t since_ns, uint64_t starved_ns)
 {
     struct waits_delta more;

@@ -14,7 +14,7 @@
 #include "emu/hostif/hostif.h"
 #include "emu/util/now.h"
 
-/* Find list @name in @of. Returns false if there is none whose length is a multiple of @lot. */
+/* Find list @name in @of. Returns false if it is missing, or its length is no multiple of @lot. */
 static bool list_find(struct json_object *of, const char *name, size_t lot,
                       struct json_object **list, size_t *count)
 {

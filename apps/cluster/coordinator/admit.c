@@ -26,8 +26,8 @@ static struct json_object *with_incarnation(uint32_t host, uint32_t incarnations
 }
 
 /*
- * Start a new incarnation of the host: all hosts drop the traffic of its former incarnation, and it
- * gets the incarnations of all other hosts. A host on which this call fails is lost.
+ * Start a new incarnation of the host. All hosts drop the traffic of its former incarnation, and
+ * this host gets the incarnations of all other hosts. A host on which this call fails is lost.
  */
 static int begin_incarnation(struct coordinator *coord, uint32_t host)
 {

@@ -17,7 +17,7 @@
 
 struct json_object;
 
-/* A server. Owned by one thread of the starter, and after web_start() also by the server. */
+/* A server. Owned by one thread of the starter. The process of the server has its own copy. */
 struct web {
     int listen_fd; /* listening socket; -1: closed */
     uint16_t port;
@@ -71,8 +71,7 @@ bool web_opened(struct web *web);
 
 /**
  * web_send_report - after the fabric has ended, send its last @report to the server, which passes
- * it to open pages before it notifies them of the end. Waits at most 0.5 s until the server reads
- * it.
+ * it to open pages before it notifies them of the end. Waits at most 1 s until the server reads it.
  */
 void web_send_report(struct web *web, struct json_object *report);
 

@@ -317,7 +317,7 @@ static int measure_once(struct open_run *open)
 {
     struct traffic_result *result = open->run->result;
     double growth[TRAFFIC_BATCHES], latency[TRAFFIC_BATCHES];
-    uint64_t came;
+    uint64_t arrived;
 
     result->warmup_ps = open->nodes.plan.phase.start_ps;
     result->measure_ps = open->nodes.plan.phase.measure_ps;
@@ -330,8 +330,8 @@ static int measure_once(struct open_run *open)
         err = drain(open);
     if (err)
         return err;
-    came = delivered(open);
-    result->undelivered = came < open->measured ? open->measured - came : 0;
+    arrived = delivered(open);
+    result->undelivered = arrived < open->measured ? open->measured - arrived : 0;
     merge(open);
     traffic_latency_of(&result->latency, open->total);
     traffic_latency_of(&result->completion, open->completion);

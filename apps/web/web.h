@@ -42,7 +42,8 @@ bool web_supported(void);
 
 /**
  * web_open - make a random token, and listen on @port of 127.0.0.1; 0: on any free port.
- * Errors: -ENOSYS if this build has no server; those of bind(); one line in @error.
+ * Errors: -ENOSYS if this build has no server; -EIO if there are no random numbers; those of
+ * bind(); one line in @error.
  */
 int web_open(struct web *ret, uint16_t port, char *error, size_t error_bytes);
 
@@ -84,7 +85,8 @@ void web_stop(struct web *web);
 /**
  * web_serve - in this process, serve fabric @name until it ends or @signal_fd is readable. If @name
  * is NULL, serve the recording of @web until @signal_fd is readable. Unless @ready is NULL, calls
- * it as soon as browsers can connect. Closes the listening socket of @web if successful.
+ * it as soon as browsers can connect. Closes the listening socket of @web, unless the server does
+ * not start.
  * Errors: one line in @error.
  */
 int web_serve(struct web *web, const char *name, int signal_fd,

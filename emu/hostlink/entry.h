@@ -174,7 +174,7 @@ static inline bool hostlink_payload_is_sane(const struct emu_hostlink_record *re
  * For cables with channels, return whether
  * - the record contains the segment header of a segment's buffer,
  * - the payload is as long as that header says, and
- * - both fit into the packet's length on the wire.
+ * - the packet has at least one byte on the wire after its header, as fault.c requires.
  *
  * The other fields of the header are not checked, because faults on earlier cables may have changed
  * them. The remote adapter checks them after the packet's CRC-32 (engine_seg_is_sane()).

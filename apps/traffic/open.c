@@ -19,9 +19,9 @@
 #define COUNT_MOST   (UINT64_C(1) << 62)
 #define DRAIN_PHASES 10 /* longest drain, as a multiple of warm-up + measurement */
 /*
- * How long a run waits after the last fault until links are in use again (simulated time). The wait
- * may be long: the manager doubles its pause after each failed test of a link, and segments may
- * have no other route.
+ * The longest simulated time that a run waits, after the last fault, until links are in use again.
+ * The limit is high, because the manager doubles its pause after each failed test of a link, and
+ * segments may have no other route.
  */
 #define RECOVERY_MOST_PS UINT64_C(200000000000)
 
@@ -66,7 +66,7 @@ static int digest_all(struct open_run *open)
 /* --- time --------------------------------------------------------------------------- */
 
 /*
- * Return an upper bound of the number of incomplete multicasts, of which some copies have arrived
+ * Return an upper bound on the number of incomplete multicasts, of which some copies have arrived
  * and others have not. It is the number of messages that the senders' links can have sent up to
  * now, minus the number of complete multicasts.
  */
@@ -186,14 +186,14 @@ static int measure(struct open_run *open)
     return err;
 }
 
-static void add_stats(void *ctx, uint32_t host, const void *its, size_t bytes)
+static void add_stats(void *ctx, uint32_t host, const void *stats, size_t bytes)
 {
     struct open_run *open = ctx;
 
     (void)host;
     if (bytes != sizeof *open->other)
         return; /* the next superstep (hosts.h) detects the error */
-    memcpy(open->other, its, bytes);
+    memcpy(open->other, stats, bytes);
     traffic_stats_add(open->total, open->other);
 }
 
@@ -317,7 +317,7 @@ static int measure_once(struct open_run *open)
 {
     struct traffic_result *result = open->run->result;
     double growth[TRAFFIC_BATCHES], latency[TRAFFIC_BATCHES];
-    uint64_t came;
+    uint64_t arrived;
 
     result->warmup_ps = open->nodes.plan.phase.start_ps;
     result->measure_ps = open->nodes.plan.phase.measure_ps;
@@ -330,8 +330,8 @@ static int measure_once(struct open_run *open)
         err = drain(open);
     if (err)
         return err;
-    came = delivered(open);
-    result->undelivered = came < open->measured ? open->measured - came : 0;
+    arrived = delivered(open);
+    result->undelivered = arrived < open->measured ? open->measured - arrived : 0;
     merge(open);
     traffic_latency_of(&result->latency, open->total);
     traffic_latency_of(&result->completion, open->completion);
@@ -418,9 +418,9 @@ static uint64_t empty_limit_ps(const struct open_run *open, const struct traffic
 {
     const struct emu_profile *profile = open->nodes.plan.profile;
     uint64_t hops = open->run->config->fabric.graph->longest + 1u;
-    uint64_t rebase_ps = open->longest_ps + hops * profile->credit_ps;
+    uint64_t segment_ps = open->longest_ps + hops * profile->credit_ps;
     uint64_t limit_ps = open->run->now_ps +
-                        (segments->awaited - segments->received + 2) * rebase_ps;
+                        (segments->awaited - segments->received + 2) * segment_ps;
 
     if (open->nodes.times.engines)
         limit_ps += 2 * (profile->reply_timeout_ps + (profile->retry_ps << ENGINE_DOUBLINGS));

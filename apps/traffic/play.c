@@ -19,7 +19,8 @@
 
 #define TEXT_BYTES 480u /* size of the description of the ranks that cannot continue */
 
-static int stands_still(struct traffic_run *run, const struct goal_player *player)
+/* Report why the operations cannot end, and return the error. */
+static int fail_standstill(struct traffic_run *run, const struct goal_player *player)
 {
     uint64_t left = player->goal->ops - goal_player_done(player);
     char text[TEXT_BYTES];
@@ -37,7 +38,7 @@ static int stands_still(struct traffic_run *run, const struct goal_player *playe
 
 /* --- standstill --------------------------------------------------------------------- */
 
-/* Since when no operation has ended and no segment of a rank has moved. */
+/* The last time at which goal_player_moved() had changed, and its value at that time. */
 struct quiet {
     uint64_t since_ps, moved;
 };
@@ -104,7 +105,7 @@ static int run_operations(struct traffic_run *run, struct goal_player *player)
     goal_player_begin(player);
     while (!err && ((done = goal_player_done(player)) < all || !fabric_idle(run->fabric))) {
         if (is_still(run, player, &quiet))
-            return stands_still(run, player);
+            return fail_standstill(run, player);
         err = advance(run, player);
         if (!err)
             err = traffic_run_progress(run, (double)done / (double)all);

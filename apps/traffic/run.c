@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * run.c - what runs of all kinds share: check of the memory, start and end of the fabric, checks of
- * results, totals.
+ * run.c - functions that all kinds of runs share: they check the memory, start and stop the fabric,
+ * and check and add up the results.
  */
 #include "apps/traffic/run.h"
 

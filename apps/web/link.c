@@ -113,7 +113,7 @@ static void resume(struct web_link *link)
     MHD_resume_connection(link->http);
 }
 
-/* Apply the received lines to the view. Returns true if it is complete, or the link has failed. */
+/* Apply the received lines to the view. Returns true if the view is complete or the link failed. */
 static bool take_metrics(struct web_link *link)
 {
     struct json_object *line;
@@ -129,7 +129,10 @@ static bool take_metrics(struct web_link *link)
 
 #define REPLY "{\"ok\":" /* the beginning of a reply: docs/control.md */
 
-/* Take the received reply, unchanged, as the answer. True: it is there, or the link has failed. */
+/*
+ * Take the received reply, unchanged, as the answer. Returns true if the reply is complete, or the
+ * link has failed.
+ */
 static bool take_reply(struct web_link *link)
 {
     size_t bytes;
@@ -147,7 +150,7 @@ static bool take_reply(struct web_link *link)
     return got < 0;
 }
 
-/* Receive. Returns true if the answer is complete, or will never be. */
+/* Receive. Returns true if the answer is complete, or cannot become complete. */
 static bool take_all(struct web_link *link)
 {
     int end = conn_fill(&link->conn);
@@ -162,9 +165,9 @@ static bool take_all(struct web_link *link)
 }
 
 /*
- * The fabric has closed a stream: return whether the stream can be ended now. If the fabric itself
- * has ended, it can be ended once the tail is complete (the last report and the event ENDED:
- * server.c). Otherwise WEB_LAST_MS must have passed.
+ * Return whether a stream that the fabric has closed can be ended now. If the fabric itself has
+ * ended, the tail must be complete (the last report and the event ENDED: server.c). Otherwise
+ * WEB_LAST_MS must have passed.
  */
 static bool end_is_known(const struct web_link *link)
 {

@@ -156,16 +156,16 @@ static const char *wrong_with(const struct web *web, struct MHD_Connection *http
  * host between two snapshots (every_ms). The pace ends after for_ms, unless the page repeats the
  * request.
  */
-static struct json_object *ask_pace(struct json_object *said)
+static struct json_object *ask_pace(struct json_object *command)
 {
     struct json_object *query = query_request("pace");
 
-    json_object_object_add(query, "who", json_object_new_int64(emu_json_number(said, "who", 0)));
-    json_object_object_add(query, "hold", json_object_new_boolean(emu_json_true(said, "hold")));
+    json_object_object_add(query, "who", json_object_new_int64(emu_json_number(command, "who", 0)));
+    json_object_object_add(query, "hold", json_object_new_boolean(emu_json_true(command, "hold")));
     json_object_object_add(query, "every_ms",
-                           json_object_new_int64(emu_json_number(said, "every_ms", 0)));
+                           json_object_new_int64(emu_json_number(command, "every_ms", 0)));
     json_object_object_add(query, "for_ms",
-                           json_object_new_int64(emu_json_number(said, "for_ms", -1)));
+                           json_object_new_int64(emu_json_number(command, "for_ms", -1)));
     return query;
 }
 
@@ -176,26 +176,26 @@ static struct json_object *ask_pace(struct json_object *said)
 static struct json_object *ask_of(const char *body)
 {
     static const char *const commands[] = {"faults", "status", "report", "check"};
-    struct json_object *said = json_tokener_parse(body), *query = NULL;
-    const char *cmd = emu_json_text(said, "cmd", "");
+    struct json_object *command = json_tokener_parse(body), *query = NULL;
+    const char *cmd = emu_json_text(command, "cmd", "");
 
-    if (!json_object_is_type(said, json_type_object))
+    if (!json_object_is_type(command, json_type_object))
         cmd = "";
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
         if (strcmp(cmd, commands[i]) == 0)
             query = query_request(cmd);
     if (strcmp(cmd, "fault") == 0)
-        query = json_add_text(query_request(cmd), "fault", emu_json_text(said, "fault", ""));
+        query = json_add_text(query_request(cmd), "fault", emu_json_text(command, "fault", ""));
     if (strcmp(cmd, "fault_kinds") == 0) {
-        query = json_add_text(query_request(cmd), "where", emu_json_text(said, "where", ""));
-        json_add_text(query, "for", emu_json_text(said, "for", ""));
+        query = json_add_text(query_request(cmd), "where", emu_json_text(command, "where", ""));
+        json_add_text(query, "for", emu_json_text(command, "for", ""));
     }
     if (strcmp(cmd, "fault_clear") == 0)
         query = json_add_number(query_request(cmd), "fault",
-                                (uint64_t)emu_json_number(said, "fault", 0));
+                                (uint64_t)emu_json_number(command, "fault", 0));
     if (strcmp(cmd, "pace") == 0)
-        query = ask_pace(said);
-    json_object_put(said);
+        query = ask_pace(command);
+    json_object_put(command);
     return query;
 }
 

@@ -17,7 +17,7 @@
 
 struct json_object;
 
-/* A server. Owned by one thread of the starter, and after web_start() also by the server. */
+/* A server. Owned by one thread of the starter. The process of the server has its own copy. */
 struct web {
     int listen_fd; /* listening socket; -1: closed */
     uint16_t port;
@@ -42,7 +42,8 @@ bool web_supported(void);
 
 /**
  * web_open - make a random token, and listen on @port of 127.0.0.1; 0: on any free port.
- * Errors: -ENOSYS if this build has no server; those of bind(); one line in @error.
+ * Errors: -ENOSYS if this build has no server; -EIO if there are no random numbers; those of
+ * bind(); one line in @error.
  */
 int web_open(struct web *ret, uint16_t port, char *error, size_t error_bytes);
 
@@ -71,8 +72,7 @@ bool web_opened(struct web *web);
 
 /**
  * web_send_report - after the fabric has ended, send its last @report to the server, which passes
- * it to open pages before it notifies them of the end. Waits at most 0.5 s until the server reads
- * it.
+ * it to open pages before it notifies them of the end. Waits at most 1 s until the server reads it.
  */
 void web_send_report(struct web *web, struct json_object *report);
 
@@ -85,7 +85,8 @@ void web_stop(struct web *web);
 /**
  * web_serve - in this process, serve fabric @name until it ends or @signal_fd is readable. If @name
  * is NULL, serve the recording of @web until @signal_fd is readable. Unless @ready is NULL, calls
- * it as soon as browsers can connect. Closes the listening socket of @web if successful.
+ * it as soon as browsers can connect. Closes the listening socket of @web, unless the server does
+ * not start.
  * Errors: one line in @error.
  */
 int web_serve(struct web *web, const char *name, int signal_fd,

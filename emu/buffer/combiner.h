@@ -2,7 +2,7 @@
 /*
  * combiner.h - combine the contributions to a collective. A *contribution* is one process's
  * operand, or the combination of several operands. A switch's combine unit and an adapter's link
- * engine use it. The arithmetic is in combine.h.
+ * engine use these functions. The arithmetic is in combine.h.
  *
  * The inputs of a combiner are ports of a switch, or positions in a tree of adapters. A set of
  * inputs is a set of bits. For each operation the combiner's owner stores which inputs have
@@ -96,7 +96,10 @@ static inline uint32_t emu_combiner_own(struct emu_pool_cache *cache, uint32_t b
     return own;
 }
 
-/* Returns whether the buffer has a payload. Barriers have none; some hosts send only lengths. */
+/*
+ * Returns whether the buffer has a payload. A barrier has none, and a node that is simulated inside
+ * the fabric may omit it.
+ */
 typedef bool emu_payload_fn(struct emu_pool *pool, uint32_t buf);
 
 /**
@@ -119,7 +122,7 @@ static inline __attribute__((always_inline)) void emu_combiner_fold(struct emu_p
 
 /* --- in the order of inputs --------------------------------------------------------- */
 
-/* The contributions to one operation. The owner has the array, and a reference to each buffer. */
+/* The contributions to one operation. The owner owns the array, and a reference to each buffer. */
 struct emu_kept {
     /* buffers of the inputs, emu_kept_slots() elements; valid for inputs that have contributed */
     uint32_t *buf;

@@ -58,7 +58,7 @@ void emu_pool_cache_init(struct emu_pool_cache *cache, struct emu_pool *pool)
     cache->late_count = 0;
 }
 
-/* relaxed loads, because the caller has synchronised with all threads that used the pool */
+/* Uses relaxed loads, because the caller has synchronised with all threads that used the pool. */
 uint64_t emu_pool_out(const struct emu_pool *pool, uint32_t cached)
 {
     uint32_t fresh = atomic_load_explicit(&pool->fresh, memory_order_relaxed);

@@ -2,8 +2,8 @@
 /*
  * sparse.h - memory that may stay mostly unused, such as rings and the buffers of a switch. The
  * allocator stores nothing in it, so only its user touches it. Therefore pages that stay unused
- * cost neither memory nor time. A fabric of 256 nodes starts with 360 used pages; with malloc() it
- * was 2300.
+ * cost neither memory nor time. A fabric of 256 nodes starts with 360 used pages. With malloc() it
+ * started with 2300.
  */
 #ifndef EMU_SPARSE_H
 #define EMU_SPARSE_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rcu.c - calls of liburcu, with annotations for ThreadSanitizer.
+ * rcu.c - calls to liburcu, with annotations for ThreadSanitizer.
  *
  * ThreadSanitizer does not see into liburcu. Therefore this file declares the order that a grace
  * period provides: U1 (a reader has finished) pairs with U2 (the old data may be freed).
@@ -11,9 +11,9 @@
 
 #ifdef __SANITIZE_THREAD__
 #include <sanitizer/tsan_interface.h>
-static char rcu_hostif;                               /* its address represents the grace period */
-#define RCU_READER_DONE() __tsan_release(&rcu_hostif) /* U1 pairs with U2 */
-#define RCU_GRACE_OVER()  __tsan_acquire(&rcu_hostif) /* U2 pairs with U1 */
+static char rcu_grace;                               /* its address represents the grace period */
+#define RCU_READER_DONE() __tsan_release(&rcu_grace) /* U1 pairs with U2 */
+#define RCU_GRACE_OVER()  __tsan_acquire(&rcu_grace) /* U2 pairs with U1 */
 #else
 #define RCU_READER_DONE() ((void)0)
 #define RCU_GRACE_OVER()  ((void)0)

@@ -18,7 +18,7 @@
 struct emu_fault_hit {
     uint64_t at_ps; /* timed: when the entry would have arrived; raw: the host's clock */
     uint32_t fault;
-    uint32_t cable; /* which direction of which cable: emu_faults.name */
+    uint32_t cable; /* number of one direction of a cable: emu_faults.name */
     uint8_t what;   /* enum emu_fault_what */
     uint8_t packet; /* enum emu_fault_packet */
     bool link_down; /* the entry was lost because the link was down; `what` is unused */

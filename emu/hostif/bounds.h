@@ -18,7 +18,7 @@
     X(no_link, "no-link", 1000, "a node with something to send has no link in use")        \
     X(unit, "unit", 2000, "a combine unit has work and does nothing")                      \
     X(stuck, "stuck", 1000, "a port has a segment and a credit, and sends nothing")        \
-    X(reply, "reply", 0, "with acknowledgments: no reply to a packet, which is then sent again")
+    X(reply, "reply", 0, "with acknowledgments: a packet has no reply, and is then sent again")
 
 /* The bounds of libfabemu, which gets them when the process attaches, in struct fabemu_bounds. */
 #define EMU_BOUNDS_LIBRARY(X)                                                            \
@@ -37,7 +37,8 @@
     X(end, "end", 2000,                                                                      \
       "after a run: time for COMMAND to end by itself, before its processes get SIGTERM")    \
     X(term, "term", 1500,                                                                    \
-      "then: time for these processes to end, before they get SIGKILL, and COMMAND SIGTERM") \
+      "then: time for these processes to end, before they get SIGKILL "                      \
+      "and COMMAND gets SIGTERM")                                                            \
     X(last, "last", 700, "then: time for COMMAND to end, before it gets SIGKILL")            \
     X(leftover, "leftover", 300, "processes that COMMAND left behind may end by themselves") \
     X(stop, "stop", 10000, "the fabric was asked to stop, and has not ended")

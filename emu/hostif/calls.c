@@ -5,7 +5,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#define SAME 0x80u /* in the byte of the kind: node and size are those of the last call */
+/* bit of the byte with the kind: node and size are those of the last call of this kind */
+#define SAME 0x80u
 
 /* --- numbers ------------------------------------------------------------------------- */
 
@@ -83,7 +84,7 @@ size_t emu_call_get(struct emu_calls *calls, const uint8_t *from, size_t bytes,
 
 void emu_call_text(const struct emu_call *call, char *text, size_t bytes)
 {
-    /* the name; the word before the node; NULL: the call has none, or no size */
+    /* name: of the call. node: the preposition before its node; NULL: the call has no node */
     static const struct {
         const char *name, *node;
     } words[EMU_CALL_KINDS] = {

@@ -78,7 +78,7 @@ static inline uint32_t emu_comm_size(uint64_t bytes)
     return size < EMU_COMM_SIZES ? size : EMU_COMM_SIZES - 1;
 }
 
-/** emu_comm_size_most - the largest size in a class; UINT64_MAX: no limit. Pure. */
+/** emu_comm_size_most - return the largest size in a class; UINT64_MAX: no limit. Pure. */
 static inline uint64_t emu_comm_size_most(uint32_t size)
 {
     if (size < 2)
@@ -96,7 +96,10 @@ struct emu_comm_draw {
     uint8_t report_bits;
 };
 
-/** emu_comm_draw - how to count collective @number (from 0) of a kind and size in a group. Pure. */
+/**
+ * emu_comm_draw - return how to count collective @number (from 0) of a kind and size in a group.
+ * Pure.
+ */
 static inline struct emu_comm_draw emu_comm_draw(uint32_t number)
 {
     uint32_t draw = (number * UINT32_C(0x9e3779b1)) >> 8; /* Fibonacci hashing: 24 bits */

@@ -62,9 +62,8 @@ void emu_finished_write(struct emu_finished_shared *to, const struct emu_finishe
 /**
  * emu_finished_read - read the entries, beginning with number *@at, and set *@at to the number
  * after the last entry. Valid entries, at most EMU_FINISHED_SLOTS, are copied to @ret. An entry is
- * valid if its kind is known, it did not begin after its end, and it did not end later than the
- * time that
- * @now_ns() returns after the copy. Returns the number of valid entries. Adds the number of
+ * valid if its kind is known, it did not begin after its end, and it did not end after the time
+ * that @now_ns() returns after the copy. Returns the number of valid entries. Adds the number of
  * overwritten and invalid entries to *@missed.
  */
 uint32_t emu_finished_read(struct emu_finished *ret, struct emu_finished_shared *from, uint64_t *at,

@@ -19,7 +19,7 @@
 #include "emu/retry/replay.h"
 #include "emu/util/alloc.h"
 
-/* this many credits, or a quarter of the depth, do not wait for a frame with entries */
+/* if a cable owes this many credits, or a quarter of its depth, they get a frame of their own */
 #define CABLE_PRESSING 64u
 
 /* --- join and check ----------------------------------------------------------------- */

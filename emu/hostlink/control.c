@@ -11,7 +11,7 @@
 #include "emu/util/wait.h"
 
 #define CONTROL_POLL_NS 50000u /* interval between reads of an empty socket */
-/* a CONTROL_TAKEN is sent when this many further bytes were written to the socket */
+/* send a CONTROL_TAKEN each time that this many bytes were written to the socket */
 #define CONTROL_REPORT_BYTES (EMU_HOSTLINK_WINDOW / 4)
 
 int hostlink_control_init(struct hostlink_control *control)
@@ -162,7 +162,7 @@ void hostlink_control_write(struct hostlink_control *control, struct emu_hostlin
 
 uint32_t hostlink_control_unreported(const struct hostlink_control *control)
 {
-    uint32_t unnotified = control->in_sent - control->in_reported;
+    uint32_t unreported = control->in_sent - control->in_reported;
 
-    return unnotified >= CONTROL_REPORT_BYTES ? unnotified : 0;
+    return unreported >= CONTROL_REPORT_BYTES ? unreported : 0;
 }

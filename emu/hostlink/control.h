@@ -5,10 +5,10 @@
  * received records to the socket.
  *
  * If the socket does not accept received bytes at once, a host buffers up to EMU_HOSTLINK_WINDOW of
- * them. The peer sends at most this many bytes more than the host has reported as written to the
- * socket (CONTROL_TAKEN). Therefore an unread socket blocks only its own control channel. When the
- * session ends the host link closes the socket, so that its user notices. When the session comes up
- * again, it needs a new socket.
+ * them. The host reports bytes that were written to the socket (CONTROL_TAKEN), and the peer never
+ * sends more than EMU_HOSTLINK_WINDOW bytes that are not reported yet. Therefore an unread socket
+ * blocks only its own control channel. When the session ends the host link closes the socket, so
+ * that its user notices. When the session comes up again, it needs a new socket.
  *
  * Owner: the host link's device, except for `next`.
  */
@@ -40,7 +40,7 @@ struct hostlink_control {
     bool in_stuck;            /* the socket accepts no bytes now */
 };
 
-/** hostlink_control_none - turn zeros into a channel without a socket, which can be freed. */
+/** hostlink_control_none - initialize a channel of zeros. It has no socket, and can be freed. */
 void hostlink_control_none(struct hostlink_control *control);
 
 /** hostlink_control_init - allocate the receive buffer. Errors: -ENOMEM. */
@@ -55,8 +55,8 @@ void hostlink_control_free(struct hostlink_control *control);
 uint32_t hostlink_control_cut(struct hostlink_control *control, struct emu_hostlink_counts *counts);
 
 /**
- * hostlink_control_take - if no socket is open, switch to `next`. @waiter will wake when it becomes
- * readable.
+ * hostlink_control_take - if no socket is open, switch to `next`. @waiter will wake when that
+ * socket becomes readable.
  */
 void hostlink_control_take(struct hostlink_control *control, struct emu_waiter *waiter);
 
@@ -77,7 +77,10 @@ void hostlink_control_sent(struct hostlink_control *control);
  */
 bool hostlink_control_rx(struct hostlink_control *control, const uint8_t *bytes, uint32_t length);
 
-/** hostlink_control_taken - the peer has taken @count bytes. Returns false if fewer were sent. */
+/**
+ * hostlink_control_taken - record that the peer has written @count bytes to its socket. Returns
+ * false if fewer were sent.
+ */
 bool hostlink_control_taken(struct hostlink_control *control, uint32_t count);
 
 /**

@@ -122,7 +122,7 @@ static inline uint32_t hostlink_entry_cable(const uint8_t *from, uint32_t bytes)
     return (uint8_t)head == EMU_HOSTLINK_ENTRY ? (uint32_t)(head >> ENTRY_CABLE) : UINT32_MAX;
 }
 
-/** hostlink_entry_parse - emu_hostlink_parse() for entries. Returns 0 for other records, too. */
+/** hostlink_entry_parse - like emu_hostlink_parse(), but returns 0 for all other records. */
 static inline uint32_t hostlink_entry_parse(const uint8_t *from, uint32_t bytes, uint32_t cables,
                                             struct emu_hostlink_record *ret)
 {
@@ -158,8 +158,8 @@ static inline uint32_t hostlink_entry_parse(const uint8_t *from, uint32_t bytes,
 }
 
 /*
- * For cables without channels: returns whether the payload is right, which means that it is present
- * if the header requires one, and has the length that the header gives.
+ * For cables without channels: return whether the payload is present if the header requires one,
+ * and has the length that the header gives.
  */
 static inline bool hostlink_payload_is_sane(const struct emu_hostlink_record *record, bool inside)
 {
@@ -171,10 +171,10 @@ static inline bool hostlink_payload_is_sane(const struct emu_hostlink_record *re
 }
 
 /*
- * For cables with channels, returns whether
+ * For cables with channels, return whether
  * - the record contains the segment header of a segment's buffer,
  * - the payload is as long as that header says, and
- * - both fit into the packet's length on the wire.
+ * - the packet has at least one byte on the wire after its header, as fault.c requires.
  *
  * The other fields of the header are not checked, because faults on earlier cables may have changed
  * them. The remote adapter checks them after the packet's CRC-32 (engine_seg_is_sane()).

@@ -366,7 +366,7 @@ static uint64_t link_until_retry(const struct emu_hostlink *link, uint64_t rest_
 static uint32_t hostlink_step(struct emu_dev *dev, uint64_t until_ps)
 {
     struct emu_hostlink *link = (struct emu_hostlink *)dev;
-    uint64_t rest_ps;
+    uint64_t rest_ns, rest_ps;
     uint32_t moved;
 
     link->now_ns = hostlink_now_ns(link);
@@ -374,8 +374,8 @@ static uint32_t hostlink_step(struct emu_dev *dev, uint64_t until_ps)
     if (dev->worker->woke)
         link->armed = false;
     moved = link_move(link);
-    rest_ps = link_max_sleep_ns(link, moved);
-    rest_ps = rest_ps > EMU_NEVER / 2000u ? EMU_NEVER : rest_ps * 1000u;
+    rest_ns = link_max_sleep_ns(link, moved);
+    rest_ps = rest_ns > EMU_NEVER / 2000u ? EMU_NEVER : rest_ns * 1000u;
     if (link->retry_ps != EMU_NEVER)
         rest_ps = link_until_retry(link, rest_ps);
     if (!rest_ps)

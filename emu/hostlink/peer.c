@@ -165,7 +165,7 @@ static void peer_try_up(struct hostlink_peer *peer)
     }
 }
 
-/* Send the OLD records of each cable, then READY. The next step sends what cannot be sent now. */
+/* Send the OLD records of each cable, then READY. If it must wait, the next step continues. */
 static void peer_announce(struct hostlink_peer *peer)
 {
     static const struct emu_hostlink_record ready = {.kind = EMU_HOSTLINK_READY};

@@ -147,7 +147,7 @@ static inline bool cable_allows(struct hostlink_cable *cable)
     return cable_may_rx(cable);
 }
 
-/* Receive an entry, whose record is @from. Return false if it is invalid or not allowed. */
+/* Receive an entry, whose record begins at @from. Return false if it is invalid or not allowed. */
 static inline __attribute__((always_inline)) bool cable_rx_entry(
     struct hostlink_cable *cable, const struct emu_hostlink_record *record, const uint8_t *from,
     uint32_t bytes, bool channels, bool timed)
@@ -306,7 +306,7 @@ static uint32_t cable_receive_batch(struct hostlink_cable *cable, const uint8_t 
     return done;
 }
 
-/* Receive one entry of any kind. Return its number of bytes, or 0 if it is no valid entry. */
+/* Receive one entry of any kind. Return the size of its record; 0: the record is not an entry. */
 static uint32_t cable_entry(struct hostlink_peer *peer, const struct hostlink_cable *cable,
                             const uint8_t *from, uint32_t bytes)
 {

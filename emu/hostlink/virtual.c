@@ -185,23 +185,23 @@ static int virtual_send(struct emu_virtual *link)
 }
 
 /*
- * Read the time of @host's next event. Returns NULL or, if the time is impossible, a text that
- * continues "host NAME". The time must not be later than the earliest entry or credit that the host
- * has sent. The next window begins at the earliest event of all hosts, so it could otherwise begin
- * after that entry or credit is due.
+ * Read the time of @host's next event into *@next_ps. Returns NULL or, if the time is impossible, a
+ * text that continues "host NAME". The time must not be later than the earliest entry or credit
+ * that the host has sent. The next window begins at the earliest event of all hosts, so it could
+ * otherwise begin after that entry or credit is due.
  */
-static const char *virtual_next(const struct emu_virtual *link, uint32_t host, uint64_t *its_ps)
+static const char *virtual_next(const struct emu_virtual *link, uint32_t host, uint64_t *next_ps)
 {
     size_t bytes;
-    const void *its = emu_barrier_of(link->barrier, host, &bytes);
+    const void *sent = emu_barrier_of(link->barrier, host, &bytes);
 
-    if (bytes != sizeof *its_ps)
+    if (bytes != sizeof *next_ps)
         return DIVERGED "it is not in the same window";
-    memcpy(its_ps, its, sizeof *its_ps);
-    if (*its_ps < link->dev.worker->now_ps)
+    memcpy(next_ps, sent, sizeof *next_ps);
+    if (*next_ps < link->dev.worker->now_ps)
         return DIVERGED "its next event is in the past";
     for (uint32_t p = 0; p < link->peers; p++)
-        if (emu_barrier_host(link->barrier, p) == host && *its_ps > link->peer[p].first_ps)
+        if (emu_barrier_host(link->barrier, p) == host && *next_ps > link->peer[p].first_ps)
             return EMU_BARRIER_VIOLATED "its next event is later than an entry or credit from it";
     return NULL;
 }
@@ -239,12 +239,12 @@ int emu_virtual_agree(struct emu_virtual *link, uint64_t *next_ps)
     if (!err)
         err = emu_barrier_sync(link->barrier, &least_ps, sizeof least_ps);
     for (uint32_t h = 0; !err && h < config->hosts; h++) {
-        uint64_t its_ps = EMU_NEVER;
-        const char *wrong = h == config->self ? NULL : virtual_next(link, h, &its_ps);
+        uint64_t host_ps = EMU_NEVER;
+        const char *wrong = h == config->self ? NULL : virtual_next(link, h, &host_ps);
 
         if (wrong)
             err = virtual_fail(link, config->name[h], wrong);
-        least_ps = its_ps < least_ps ? its_ps : least_ps;
+        least_ps = host_ps < least_ps ? host_ps : least_ps;
     }
     *next_ps = err ? EMU_NEVER : least_ps;
     return err;

@@ -47,9 +47,9 @@ struct emu_hostlink_record {
             /* the entry has a pool buffer, so `payload` is set, perhaps to 0 bytes */
             bool has_buf;
             /*
-             * On cables with channels: the header that the sender's buffer holds, besides that of
-             * the entry, and the note of that buffer (pool.h); else NULL and 0. In a received
-             * record `own_hdr` and `payload` point into the frame.
+             * On cables with channels: the segment header in the sender's buffer, which may differ
+             * from that of the entry, and the note of that buffer (pool.h). On other cables: NULL
+             * and 0. In a received record `own_hdr` and `payload` point into the frame.
              */
             const uint8_t *own_hdr;
             uint32_t note;

@@ -12,7 +12,7 @@
 #define EMU_VC_SLOTS_MAX (2 * EMU_VC_SLOTS)
 
 /**
- * emu_vc_slots - number of ring slots that may be in use at once: one per buffer slot of the
+ * emu_vc_slots - return how many ring slots may be in use at once: one per buffer slot of the
  * receiver, and two per channel for replies. A channel needs two if a reply was sent just before
  * the other end gave up the packet and used the channel for the next packet. Pure.
  */
@@ -21,13 +21,16 @@ static inline uint32_t emu_vc_slots(const struct emu_profile *profile)
     return 3 * profile->channels + profile->pool_slots;
 }
 
-/** emu_vc_ring - slots of the rings. More than emu_vc_slots(): faults may forge credits. Pure. */
+/**
+ * emu_vc_ring - return the number of slots of the rings. There are more than emu_vc_slots(),
+ * because faults may forge credits. Pure.
+ */
 static inline uint32_t emu_vc_ring(const struct emu_profile *profile)
 {
     return emu_vc_slots(profile) < EMU_VC_SLOTS ? EMU_VC_SLOTS : EMU_VC_SLOTS_MAX;
 }
 
-/** emu_tx_has_slot - is the ring's next slot empty? A reply needs a slot, but no credit. */
+/** emu_tx_has_slot - return whether the ring's next slot is empty. A reply needs no credit. */
 static inline bool emu_tx_has_slot(const struct emu_tx *tx)
 {
     return emu_ring_has_slot(&tx->data);

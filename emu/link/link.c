@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* link.c - connecting cables, and the slow paths of link.h. */
+/* link.c - functions that connect cables, and the slow paths of link.h. */
 #include "emu/link/link.h"
 
 #include <assert.h>

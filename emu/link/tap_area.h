@@ -63,7 +63,7 @@ void emu_tap_area_close(struct emu_tap_area *area, size_t bytes);
 struct emu_tap_iface *emu_tap_iface(struct emu_tap_area *area, uint32_t i);
 struct emu_tap_ring *emu_tap_ring(struct emu_tap_area *area, uint32_t i);
 
-/** emu_tap_there - number of records written so far. Thread: the reader. */
+/** emu_tap_there - return the number of records written so far. Thread: the reader. */
 static inline uint64_t emu_tap_there(struct emu_tap_ring *ring)
 {
     return atomic_load_explicit(&ring->put, memory_order_acquire); /* P2 pairs with P1 */

@@ -2,8 +2,8 @@
 /*
  * crc.h - the two checksums of a QsNet III packet: a CRC-16 of the header, computed at every hop,
  * and a CRC-32 of the payload, end to end. The paper (§IV-B) gives their widths, but not their
- * polynomials. We use CCITT's (0x1021) and Castagnoli's (0x1EDC6F41), for which processors have an
- * instruction.
+ * polynomials. We use CCITT's (0x1021) for the CRC-16, and Castagnoli's (0x1EDC6F41) for the
+ * CRC-32, because processors have an instruction for it.
  */
 #ifndef EMU_CRC_H
 #define EMU_CRC_H
@@ -29,7 +29,7 @@ static inline uint16_t emu_crc16(uint64_t word, unsigned bytes)
 }
 
 /**
- * emu_crc32 - continue a CRC-32. @crc: the CRC-32 of the data before @data; 0: there are none. For
+ * emu_crc32 - continue a CRC-32. @crc: the CRC-32 of the data before @data; 0: there is none. For
  * example, emu_crc32(emu_crc32(0, a, n), b, m) is the CRC-32 of a followed by b. Pure.
  */
 uint32_t emu_crc32(uint32_t crc, const void *data, size_t bytes);

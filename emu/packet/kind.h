@@ -25,7 +25,7 @@ struct emu_kind_traits {
     bool has_op; /* contributions have an operation and a type (enum emu_op, emu_type) */
 };
 
-/** emu_kind_traits - the properties of a kind. @kind may also be EMU_SET or EMU_TEST. Pure. */
+/** emu_kind_traits - return the properties of a kind. @kind may be EMU_SET or EMU_TEST. Pure. */
 static inline const struct emu_kind_traits *emu_kind_traits(unsigned kind)
 {
     static const struct emu_kind_traits traits[] = {

@@ -103,7 +103,7 @@ void emu_intake_free(struct emu_intake *intake)
 
 /* --- arriving entries --------------------------------------------------------------- */
 
-/* Take the next entry that arrives by @until_ps. Also get its sequence number and its fate. */
+/* Take the next entry that arrives by @until_ps, with its sequence number and its fate. */
 static bool intake_next(struct emu_intake *intake, uint64_t until_ps, struct emu_entry *entry,
                         enum emu_fate *fate, uint32_t *number)
 {

@@ -54,7 +54,7 @@ enum emu_type {
     EMU_TYPES
 };
 
-/* How one element compares with another; bits, so that a set of them is a number. */
+/* The result of comparing two elements. The values are bits, so that a number can hold a set. */
 enum emu_relation {
     EMU_LESS = 1,
     EMU_EQUAL = 2,
@@ -74,7 +74,10 @@ static inline bool emu_combine_ok(unsigned op, unsigned type)
     return op < EMU_OPS && type < EMU_TYPES && emu_combine_bytes[op][type];
 }
 
-/** emu_combine_takes - do @bytes contain only whole elements (at least one) for @op? Pure. */
+/**
+ * emu_combine_takes - return whether @bytes bytes are a whole number of elements, at least one, and
+ * @op applies to @type. Pure.
+ */
 static inline bool emu_combine_takes(unsigned op, unsigned type, size_t bytes)
 {
     return emu_combine_ok(op, type) && bytes && !(bytes & (emu_combine_bytes[op][type] - 1u));

@@ -18,7 +18,6 @@
 #include "apps/traffic/workload/stats.h"
 #include "apps/traffic/workload/storage.h"
 #include "emu/link/link.h"
-#include "emu/util/alloc.h"
 #include "emu/util/combine.h"
 
 #define WORDS (EMU_PAYLOAD_BYTES / 8) /* number of elements in a full segment */

@@ -7,7 +7,7 @@
  * for one. The profile says how long a step occupies the processor (host_send_ps, host_recv_ps,
  * host_word_ps). The adapters and the network take their usual time. A message carries a *slot*
  * number, which selects the step of the receiver that waits for it. Each of its segments also
- * carries 32 bits of the sum, for any length of the message.
+ * carries 32 bits of the sum, whatever the length of the message is.
  *
  * Dissemination: K is the radix, usually 2. In round r of a barrier, rank i sends to the ranks i +
  * d and waits for the ranks i - d, where d is K^r, 2 K^r, … (K - 1) K^r. In round r of an
@@ -134,8 +134,7 @@ static void plan_tree(struct traffic_member *member, uint32_t rank)
 }
 
 /*
- * Return the number of slots of a program. A program has at most two steps for each slot, and two
- * more.
+ * Return the number of slots of a program. A program with n slots has at most 2 n + 2 steps.
  */
 static uint32_t slots_of(const struct traffic_coll_plan *plan)
 {

@@ -37,7 +37,7 @@ struct traffic_member {
      * has not arrived. NULL: there are no link engines, so segments arrive in order
      */
     uint64_t *seen_ps;
-    uint64_t taken_ps; /* until when the program was busy with the results that it has processed */
+    uint64_t taken_ps; /* when the program finished the latest result that it has processed */
     uint64_t last_ps;  /* when the latest segment of `got_op` was in memory */
     /*
      * for each sequence number modulo EMU_WINDOW, when the member consumed its result. NULL: this

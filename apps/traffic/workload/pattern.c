@@ -105,14 +105,15 @@ static int fixed(struct traffic_pattern *pattern, size_t which, char *error, siz
     bool power_of_2 = (nodes & (nodes - 1)) == 0;
 
     if (patterns[which].needs == POWER_OF_2 && !power_of_2) {
-        snprintf(error, error_bytes, "%s needs a power of two nodes (16, 32, 64, …), not %u",
+        snprintf(error, error_bytes,
+                 "%s needs a number of nodes that is a power of two (16, 32, 64, …), not %u",
                  patterns[which].name, nodes);
         return -EINVAL;
     }
     if (patterns[which].needs == POWER_OF_4 && (!power_of_2 || bits % 2)) {
         snprintf(error, error_bytes,
-                 "%s swaps the halves of the address bits and needs a power of four nodes "
-                 "(16, 64, 256, …), not %u",
+                 "%s swaps the halves of the address bits, so it needs a number of nodes that is a "
+                 "power of four (16, 64, 256, …), not %u",
                  patterns[which].name, nodes);
         return -EINVAL;
     }

@@ -48,7 +48,7 @@ static bool above_zero(const double *value, uint32_t from)
     for (uint32_t i = 0; i < TRAFFIC_BATCHES; i++)
         part[i] = value[from + i * (TRAFFIC_BATCHES - from) / TRAFFIC_BATCHES];
     struct traffic_mean mean = traffic_mean_of(part);
-    double widen = from ? 1.4826 : 1; /* t(14) / t(29) * sqrt(2), for half as many samples */
+    double widen = from ? 1.4826 : 1; /* about t(14) / t(29) * sqrt(2), for half as many samples */
 
     return mean.mean > widen * mean.ci95;
 }

@@ -3,8 +3,8 @@
  * stats.h - latencies, throughput, their confidence intervals, and the digest.
  *
  * The nodes of one worker share one *accumulator* (struct traffic_stats), which no other worker
- * uses. Accumulators contain only integers that can be added, so that the sum is the same for any
- * number of workers. Times are picoseconds of virtual time.
+ * uses. Accumulators contain only integers: sums, a minimum and a maximum. So the result of adding
+ * all accumulators is the same for any number of workers. Times are picoseconds of virtual time.
  */
 #ifndef APPS_TRAFFIC_WORKLOAD_STATS_H
 #define APPS_TRAFFIC_WORKLOAD_STATS_H

@@ -31,8 +31,8 @@ static inline uint64_t traffic_wire_ps(const struct emu_profile *profile, uint64
  * traffic_message_wire_ps - return the wire time of a message of @bytes payload. Pure.
  *
  * With acknowledgments this is the wire time of the message's packets, each with header,
- * continuations and trailer (emu/packet/packet.h). An adapter may put several messages for one node
- * into one packet; these then take less time.
+ * continuations and trailer (emu/packet/packet.h). If an adapter puts several messages for one node
+ * into one packet, they take less time.
  */
 uint64_t traffic_message_wire_ps(const struct emu_profile *profile, uint64_t bytes);
 
@@ -60,7 +60,7 @@ struct traffic_base {
     struct emu_dev dev;
     struct emu_tx tx;
     struct emu_rx rx;
-    uint64_t bus_ps; /* until when sending occupies the bus between memory and adapter */
+    uint64_t bus_ps; /* when the bus between memory and adapter becomes free for the next segment */
 };
 
 /** traffic_earliest_ps - like emu_tx_earliest_ps(), but wait for the bus, too. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * notify.c - the fabric's end of a host interface: notifications to and from the process, which
- * wakes the worker by a *bell* (an eventfd) if the worker has requested it. The labels (X2, X4, Y5,
- * Y6) are explained in hostif/nic.c and docs/ORDERING.md.
+ * notify.c - the fabric's end of a host interface: notifications to and from the process. The
+ * process wakes the worker by a *bell* (an eventfd) if the worker has requested it. The labels (X2,
+ * X4, Y5, Y6) are explained in hostif/nic.c and docs/ORDERING.md.
  */
 #include <linux/futex.h>
 #include <sched.h>
@@ -106,7 +106,7 @@ void emu_hostif_done(struct emu_hostif *hostif, uint32_t moved)
     emu_hostif_mark(hostif);
 }
 
-/* Are the unpublished segments a short message, not part of a stream? */
+/* Return whether the unpublished segments are a short message, and not part of a stream. */
 static bool hostif_has_few(const struct emu_hostif *hostif)
 {
     return hostif->down_tail - hostif->down_published - 1 < EMU_HOSTIF_FEW && !hostif->streams;

@@ -80,8 +80,8 @@ static bool huge_pages_free(void)
 }
 
 /*
- * Write DPDK's option for the cores, such as "0@(2-3,8-8)": its only thread may use the cores of
- * the calling thread. Return false if the cores are not known.
+ * Write the value of DPDK's option for the cores, such as "0@(2-3,8-8)": DPDK's only lcore, a
+ * thread, may use the cores of the calling thread. Return false if the cores are not known.
  */
 static bool cores_text(char *ret, size_t bytes)
 {

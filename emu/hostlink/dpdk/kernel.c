@@ -118,12 +118,13 @@ int dpdk_open_claim(const struct dpdk_open *before, int family)
     }
     dpdk_open_list(now);
     for (uint32_t i = 0; i < now->count; i++) {
-        int its = 0, fd = now->fds[i];
-        socklen_t bytes = sizeof its;
+        int domain = 0, fd = now->fds[i];
+        socklen_t bytes = sizeof domain;
         if (was_open(before, fd))
             continue;
         fcntl(fd, F_SETFD, FD_CLOEXEC);
-        if (family && getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &its, &bytes) == 0 && its == family)
+        if (family && getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &bytes) == 0 &&
+            domain == family)
             found = fd;
     }
     free(now);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* kind.c - the kinds of DPDK devices, and arguments that are better than DPDK's defaults. */
+/* kind.c - the kinds of DPDK devices, and our values for arguments that the user does not give. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,8 +21,8 @@
 /*
  * net_memif: 2^8 buffers per direction. With fewer, the buffers stay in one core's private cache,
  * from which the other core fetches a line several times more slowly than from the shared cache.
- * With DPDK's default, 2^10 buffers of 9 KB, they do not stay in the shared cache if other data
- * needs it, too.
+ * With DPDK's default of 2^10, buffers of 9 KB do not stay in the shared cache if other data needs
+ * it, too.
  */
 #define MEMIF_RING_LOG2 8u
 

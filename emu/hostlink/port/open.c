@@ -30,9 +30,9 @@ static const bool built_with_dpdk = false;
  * When the peer of net_memif disconnects, DPDK's interrupt thread unmaps the rings even if another
  * thread is using them. Neither thread checks for the other (DPDK 22.11), so the process would
  * crash. The driver first marks the device as disconnected in its own flags, and then calls
- * munmap(). A program may define munmap() itself, so ours waits there until no thread uses the
- * rings. Rejected: receiving and sending on the interrupt thread, which would cost a thread switch
- * per burst.
+ * munmap(). A program may define munmap() itself. Ours waits until no thread uses the rings.
+ * Rejected: receiving and sending on the interrupt thread, which would cost a thread switch per
+ * burst.
  */
 static _Atomic(emu_hostport_unmaps_fn *) guard;
 

@@ -61,6 +61,7 @@ typedef int emu_hostport_open_fn(struct emu_hostport **ret, const char *device,
  */
 typedef void emu_hostport_unmaps_fn(void);
 
+/** emu_unmap_guard - set the function that this program's munmap() calls first; NULL: none. */
 void emu_unmap_guard(emu_hostport_unmaps_fn *unmaps);
 
 #endif

@@ -169,7 +169,7 @@ static bool same_tag(const uint8_t *a, const uint8_t *b)
 const char *emu_auth_missing(void)
 {
     return "this fabemu was built without libsodium, so it cannot use a key: install libsodium and "
-           "rebuild it, or omit the key if nobody else is on the wire";
+           "rebuild fabemu, or omit the key if nobody else is on the wire";
 }
 
 static bool auth_keyed(const struct emu_auth *auth)

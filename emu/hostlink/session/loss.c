@@ -2,9 +2,9 @@
 /*
  * loss.c - find lost frames.
  *
- * A frame counts as lost if a later one has arrived, and the *reordering window* has passed since
- * then (RFC 8985, RFC 9002). A frame also counts as lost if nothing was acknowledged for a time-out
- * (RFC 6298). Then only the oldest frame is sent again, as a probe.
+ * A frame counts as lost if a later one has arrived, and if it was sent longer ago than a round
+ * trip and the *reordering window* (RFC 8985, RFC 9002). A frame also counts as lost if nothing was
+ * acknowledged for a time-out (RFC 6298). Then only the oldest frame is sent again, as a probe.
  *
  * It is not known in advance how far the wire reorders frames. When the peer reports that a
  * retransmission was needless, the reordering window is doubled. After many justified

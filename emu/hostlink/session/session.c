@@ -260,7 +260,7 @@ static const char *session_key_mismatch(const struct emu_session *s)
         emu_count_read(&s->handshake.past_key_mismatches))
         return emu_auth_handshake_check(s->auth) == EMU_AUTH_CRC
                    ? "the other host has a key, and this one has none"
-                   : "the other host has no key, and this one has";
+                   : "the other host has no key, and this one has one";
     if (emu_count_read(&s->counts.forged) != emu_count_read(&s->handshake.past_forged))
         return "frames with a wrong checksum or tag arrived: does the other host have the same "
                "key?";

@@ -289,7 +289,7 @@ class HostLossTest(unittest.TestCase):
         self.assertIn("the fabric did not start: host h1: the other host has a key, and this one "
                       "has none", run.text())
         self.assertRegex(run.text(), "host h1: .* to the coordinator.*: host h0: the other host "
-                                     "has no key, and this one has")
+                                     "has no key, and this one has one")
         self.assertIn("host h1: the other host has a key, and this one has none; waiting for it",
                       run.text())
 

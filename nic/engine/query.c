@@ -27,9 +27,9 @@
  */
 #define QUERIES_MANY 4u
 /*
- * Clock raw: number of tries that no backoff follows. On this clock even the shortest backoff can
- * end long after the last members have arrived, because the engine reads the clock less often than
- * once per round trip.
+ * Clock raw: number of tries that are repeated without backoff. On this clock even the shortest
+ * backoff can end long after the last members have arrived, because the engine reads the clock less
+ * often than once per round trip.
  */
 #define QUERY_IMMEDIATE_TRIES 1u
 

@@ -11,8 +11,8 @@
 struct nic_tape;
 
 /**
- * nic_tape_open - use the file @fd, which the tape closes. @replays: it has calls to be read.
- * Errors: -EPROTO, it has no calls; -ENOMEM; -errno.
+ * nic_tape_open - use the file @fd, which the tape closes. @replays: the file has calls to be read.
+ * Errors: -EPROTO, the file to be read is empty; -ENOMEM; -errno.
  */
 int nic_tape_open(struct nic_tape **ret, int fd, bool replays);
 

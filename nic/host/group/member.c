@@ -196,8 +196,8 @@ void fabemu_group_queue(struct fabemu_group *g, struct fabemu_queue *queue)
 }
 
 /*
- * Return whether our alarm (break.h) has not reached all members. After a leave it would not be
- * sent.
+ * Return whether our alarm (break.h) has not reached all members. It cannot be sent any more after
+ * this process has left the group.
  */
 static bool group_owes_alarm(struct fabemu_group *g)
 {

@@ -29,7 +29,7 @@
 #include "nic/host/group/group.h"
 #include "nic/host/group/memory.h"
 
-/* wait before conditionals for which the link engine had no slot are sent again: 1 ms */
+/* a conditional for which the link engine had no slot is sent again after this time: 1 ms */
 #define AGAIN_NS 1000000u
 
 /* Send @condition to the link engine, or remove it there. Returns false if there is no space. */

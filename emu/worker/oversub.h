@@ -46,9 +46,9 @@
 struct emu_worker;
 
 /**
- * emu_oversub_best_core - the core in @usable with the fewest processes if it has at least two
- * fewer than @own, else @own. Cores are numbered from 1; if @own is not in 1 to CPU_SETSIZE, it is
- * returned. @on: processes by core, indexed from 0. Pure.
+ * emu_oversub_best_core - return the core in @usable with the fewest processes, if it has at least
+ * two fewer than @own. Otherwise, or if @own is not in 1 to CPU_SETSIZE, return @own. Cores are
+ * numbered from 1. @on: processes by core, indexed from 0. Pure.
  */
 uint32_t emu_oversub_best_core(const uint16_t on[CPU_SETSIZE], const cpu_set_t *usable,
                                uint32_t own);

@@ -53,7 +53,8 @@ enum engine_sent {
 };
 
 /**
- * engine_wake - let @l check for something to send at @at_ps, or when its wire is free after that.
+ * engine_wake - let @l check for something to send at @at_ps or, if its wire is busy then, as soon
+ * as its wire is free.
  */
 static inline void engine_wake(struct engine_link *l, uint64_t at_ps)
 {

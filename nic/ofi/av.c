@@ -8,7 +8,7 @@
  * process of the host has that port yet, it is looked up again at each use, until one has it
  * (OFI_NODE_SELF).
  *
- * FI_AV_MAP and FI_AV_TABLE are treated alike. Even with FI_EVENT, all addresses are inserted, and
+ * FI_AV_MAP and FI_AV_TABLE use the same table. Even with FI_EVENT, all addresses are inserted, and
  * all events are in the event queue, when the call returns.
  */
 #include "nic/ofi/ep.h"

@@ -166,7 +166,8 @@ static int reply_check(struct json_object *reply)
     if (err <= 0 || err > 4095)
         err = EPROTO;
     return nic_fail((int)-err, "%s",
-                    emu_json_text(reply, "error", "the fabric refused without giving a reason"));
+                    emu_json_text(reply, "error",
+                                  "the fabric refused the request without giving a reason"));
 }
 
 static int control_connect(const char *path)

@@ -118,7 +118,7 @@ static int group_begin_join(struct fabemu *fab, uint32_t id, struct fabemu_group
     if (err == -ENOMEM) {
         /* this process has not joined: stop the other members from waiting for it */
         group_request_leave(fab, id);
-        nic_fail(err, "no memory for group %u", id);
+        nic_fail(err, "there is no memory for group %u", id);
     }
     *ret = g;
     return err;

@@ -156,7 +156,7 @@ static inline void record_advance(struct nic_batch *batch, uint64_t n)
 
 static inline void record_copy(struct nic_batch *batch, void *to, const void *from, uint64_t n)
 {
-    if (n == sizeof(uint64_t)) /* a matrix of doubles: a call of memcpy() would take longer */
+    if (n == sizeof(uint64_t)) /* for a matrix of doubles, because calling memcpy() takes longer */
         memcpy(to, from, sizeof(uint64_t));
     else
         memcpy(to, from, n);

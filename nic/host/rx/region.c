@@ -254,7 +254,7 @@ int nic_region_check(const void *addr, size_t bytes, unsigned access)
 {
     if (access & ~(FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE | FABEMU_REMOTE_ATOMIC) ||
         (uintptr_t)addr + bytes < bytes)
-        return nic_fail(-EINVAL, "invalid access flags or address range");
+        return nic_fail(-EINVAL, "the access flags or the address range are invalid");
     /* SIZE_MAX stands for all memory */
     return bytes == SIZE_MAX ? 0 : nic_buffer_check(addr, bytes);
 }

@@ -66,7 +66,7 @@ uint32_t ofi_addr_port(const struct ofi_addr *addr)
 
 /*
  * Read a decimal number. Returns the first character behind the number, or NULL if there is no
- * number.
+ * number, or it is above @max.
  */
 static const char *number_read(const char *text, uint64_t max, uint64_t *ret)
 {

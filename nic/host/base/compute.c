@@ -50,7 +50,7 @@ static bool is_recorded(const struct fabemu *fab)
 }
 
 /* Advance the local time by @ns, for which the program has computed. */
-static void pass(struct fabemu *fab, uint64_t ns)
+static void advance(struct fabemu *fab, uint64_t ns)
 {
     struct emu_simtime *sim = &fab->hostif.shared->sim;
     uint64_t alone_ns = ns < UNATTENDED_NS ? ns : UNATTENDED_NS;
@@ -212,7 +212,7 @@ void nic_call_begin(struct fabemu *fab, const struct emu_call *call)
         return;
     if (is_measured(fab))
         ns = measured_ns(fab, call);
-    pass(fab, ns);
+    advance(fab, ns);
     if (!emu_call_is_soft(call->kind))
         nic_spend(fab, fab->hostif.shared->sim.call_ps);
 }

@@ -2,9 +2,9 @@
 /*
  * batch.c - execute the batches of peers on registered memory, segment by segment.
  *
- * The segments of a batch are requests in a row, so they arrive in order, and none is buffered. The
- * result of a batch is collected, and sent after the last segment as the DATA of a get. Without a
- * result the peer gets a FIN, unless it wants none.
+ * The segments of a batch are consecutive requests, so they are dispatched in order, and each is
+ * executed at once. The result of a batch is collected, and sent after the last segment as the DATA
+ * of a get. Without a result the peer gets a FIN, unless it wants none.
  */
 #include <errno.h>
 #include <stdlib.h>

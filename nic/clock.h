@@ -32,9 +32,9 @@ struct fabemu_clock {
 typedef void fabemu_clock_follow_fn(const struct fabemu_clock *clock);
 
 /**
- * fabemu_clock_original - return the function @name of a library that was loaded after the caller's
- * library, such as the C library, which a function of the caller's library replaces. @cache: keeps
- * the function for the next call; NULL at first. Thread: any.
+ * fabemu_clock_original - return the original of a function that the caller's library replaces: the
+ * function @name of a library that was loaded later, such as the C library. @cache: keeps the
+ * result for the next call; NULL at first. Thread: any.
  */
 static inline void *fabemu_clock_original(_Atomic(void *) *cache, const char *name)
 {

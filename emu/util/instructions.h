@@ -4,9 +4,9 @@
 #define EMU_INSTRUCTIONS_H
 
 /**
- * emu_instructions_open - return a descriptor from which the number of instructions that the
- * calling thread has retired in user mode can be read, as a uint64_t. Errors: those of
- * perf_event_open(), such as -ENOENT: the host has no such counter.
+ * emu_instructions_open - open a counter of the instructions that the calling thread retires in
+ * user mode. read() of the returned descriptor gets their number, a uint64_t. Errors: those of
+ * perf_event_open(), such as -ENOENT if the host has no such counter.
  */
 int emu_instructions_open(void);
 

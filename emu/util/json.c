@@ -436,7 +436,7 @@ void emu_json_no_controls(struct json_object *json)
         emu_json_no_controls(emu_json_at(json, i));
     if (!json_object_is_type(json, json_type_object))
         return;
-    json_object_object_foreach(json, name, value) /* permits to delete the current member */
+    json_object_object_foreach(json, name, value) /* the body may delete the current member */
     {
         if (name_has_controls(name))
             json_object_object_del(json, name);

@@ -97,9 +97,9 @@ int emu_json_next(struct emu_json_buf *in, size_t line_max, size_t containers_ma
 int emu_json_take(struct emu_json_buf *in, size_t line_max, char **line, size_t *bytes);
 
 /**
- * emu_json_peek_line - look at the next line without taking it. *text points to its first bytes, at
- * most @most, until the buffer changes. *ends becomes true if these bytes are the whole line.
- * Returns their number.
+ * emu_json_peek_line - look at the next line without taking it. Returns the number of its bytes
+ * that are there, but at most @most. *text points to them, and is valid until the buffer changes.
+ * *ends becomes true if these bytes are the whole line.
  * emu_json_drop - remove @bytes bytes and, if @ends, the newline behind them.
  */
 size_t emu_json_peek_line(const struct emu_json_buf *in, size_t most, const char **text,

@@ -15,7 +15,8 @@ static unsigned least(unsigned a, unsigned b)
 /* Return the optimal string alignment distance: how many letters to change, add, drop or swap. */
 static unsigned distance(const char *a, size_t a_length, const char *b, size_t b_length)
 {
-    unsigned row[3][LETTERS_MAX + 1]; /* [i % 3][j]: from the first i letters of @a to j of @b */
+    /* [i % 3][j]: the distance between the first i letters of @a and the first j letters of @b */
+    unsigned row[3][LETTERS_MAX + 1];
 
     for (unsigned j = 0; j <= b_length; j++)
         row[0][j] = j;

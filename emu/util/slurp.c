@@ -16,7 +16,10 @@
 #define MARK_BYTES      3u   /* size of BYTE_ORDER_MARK, with which some editors begin a file */
 #define BYTE_ORDER_MARK "\xef\xbb\xbf"
 
-/* A read from a pipe without a writer returns 0; from a pipe whose writer is silent, EAGAIN. */
+/*
+ * Read once, after waiting for data. read() of a pipe returns 0 if no process has the pipe open for
+ * writing, and fails with EAGAIN if such a process has written nothing yet.
+ */
 static ssize_t read_some(int fd, bool is_pipe, void *to, size_t bytes)
 {
     struct pollfd ready = {fd, POLLIN, 0};

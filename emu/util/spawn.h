@@ -5,7 +5,7 @@
 
 #include <pthread.h>
 
-#define EMU_SPAWN_STACK_BYTES (256u * 1024) /* small: a large fabric may have many threads */
+#define EMU_SPAWN_STACK_BYTES (256u * 1024) /* small, because a fabric may have many threads */
 
 /**
  * emu_spawn - start a thread that runs @body with @argument; the caller joins it. @name: shown by

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * table.h - a table by collective address (the address of a group). The manager (the thread that
- * controls the fabric) publishes it to a device by RCU. To grow, the table is replaced by a larger
- * one; a slot changes in place. Different addresses may use the same slot one after the other, so
- * each object in the table must contain its address.
+ * table.h - a table that is indexed by collective address (the address of a group). The manager
+ * (the thread that controls the fabric) publishes it to a device by RCU. A slot changes in place.
+ * If the table must grow, a larger one replaces it. Different addresses may use the same slot one
+ * after the other, so each object in the table must contain its address.
  */
 #ifndef EMU_TABLE_H
 #define EMU_TABLE_H

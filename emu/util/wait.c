@@ -12,8 +12,8 @@
 
 #include "emu/util/now.h"
 
-/* one yield in 16 is timed; while spinning, the clock is read in one round in 16 */
-#define WAIT_UNTIMED 16u
+/* One yield in 16 is timed. A thread that spins reads the clock in one round in 16. */
+#define WAIT_CLOCK_INTERVAL 16u
 /* A yield that takes longer included a context switch. A yield without one takes 400 ns. */
 #define WAIT_SWITCH_NS 1500u
 
@@ -26,14 +26,14 @@ static inline void cpu_pause(void)
 #endif
 }
 
-/* Per thread. */
+/* The state of the calling thread. */
 static _Thread_local struct {
-    uint64_t back_ns; /* end of its last timed yield */
+    uint64_t back_ns; /* end of the last timed yield */
     unsigned yields;  /* yields since the last timed one */
-    bool away;        /* its last timed yield gave its core to another thread */
+    bool away;        /* the last timed yield gave the core to another thread */
     bool all_timed;
-    uint64_t spin_end_ns; /* when its current wait stops spinning */
-    unsigned spin_rounds; /* the round in which its current wait stops spinning */
+    uint64_t spin_end_ns; /* when the current wait stops spinning */
+    unsigned spin_rounds; /* the round in which the current wait stops spinning */
 } wait;
 
 /* Timing every yield would make the time slice of a polling thread 5 % longer. */
@@ -41,7 +41,7 @@ static bool wait_is_timed(void)
 {
     if (wait.all_timed)
         return true;
-    wait.yields = (wait.yields + 1) % WAIT_UNTIMED;
+    wait.yields = (wait.yields + 1) % WAIT_CLOCK_INTERVAL;
     return wait.yields == 1;
 }
 
@@ -94,7 +94,7 @@ static bool wait_spins(unsigned rounds, bool oversubscribed)
     if (rounds == EMU_WAIT_SPINS) {
         wait.spin_end_ns = emu_now_ns() + EMU_WAIT_SPIN_NS;
         wait.spin_rounds = EMU_WAIT_SPINS_MOST;
-    } else if (rounds % WAIT_UNTIMED == 0 && emu_now_ns() >= wait.spin_end_ns) {
+    } else if (rounds % WAIT_CLOCK_INTERVAL == 0 && emu_now_ns() >= wait.spin_end_ns) {
         return false;
     }
     return rounds < wait.spin_rounds;

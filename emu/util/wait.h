@@ -4,11 +4,12 @@
  *
  * A thread without work spins a little, then yields for a while, then sleeps. Other threads wake it
  * only if it has announced its sleep. If each thread has a core, a thread spins for about as long
- * as sleeping and waking takes. If threads outnumber cores, a thread spins less, because it delays
- * the thread for which it waits. It then also sleeps after fewer yields, because Linux may schedule
- * each session as a group (sched_autogroup), and a yield does not give the core to a thread of
- * another session. For example, 8 ranks and 12 workers in two sessions on 2 cores took 7.2 s with
- * up to 200 yields and 3.7 s with up to 20; in one session they took 2.6 s with both limits.
+ * as sleeping and waking takes. If threads outnumber cores, a thread spins less, because the thread
+ * for which it waits may need its core. It then also sleeps after fewer yields, because Linux may
+ * schedule each session as a group (sched_autogroup), and a yield does not give the core to a
+ * thread of another session. For example, 8 ranks and 12 workers in two sessions on 2 cores took
+ * 7.2 s with up to 200 yields and 3.7 s with up to 20. In one session they took 2.6 s with either
+ * limit.
  *
  * A worker sleeps in epoll, not on a futex, because it waits for several processes that share no
  * memory with each other. Each process has a *bell* of its own (an eventfd). The bells of processes
@@ -34,7 +35,7 @@
 #define EMU_WAIT_SPINS_OVERSUBSCRIBED  2u
 #define EMU_WAIT_YIELDS                200u
 #define EMU_WAIT_YIELDS_OVERSUBSCRIBED 20u
-/* How long a thread may poll between two yields. Yielding to a process takes about half as long. */
+/* How long a thread may poll between two yields. A yield to a process takes about half as long. */
 #define EMU_WAIT_POLL_NS 5000u
 
 enum emu_wait_next {
@@ -74,8 +75,8 @@ int emu_waiter_create(struct emu_waiter **ret);
 void emu_waiter_destroy(struct emu_waiter *waiter);
 
 /**
- * emu_waiter_add, emu_waiter_remove - let eventfd @bell wake the sleeper, or no longer. Thread:
- * any.
+ * emu_waiter_add - from now on, eventfd @bell wakes the sleeper. Errors: those of epoll_ctl().
+ * emu_waiter_remove - undo emu_waiter_add(). Thread of both: any.
  */
 int emu_waiter_add(struct emu_waiter *waiter, int bell);
 void emu_waiter_remove(struct emu_waiter *waiter, int bell);

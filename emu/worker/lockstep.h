@@ -21,7 +21,7 @@ struct emu_worker;
 
 /**
  * emu_lockstep_create - create the driver's state at time 0. @windows, @worker: borrowed. @date_s:
- * the processes' date at time 0, in seconds since 1970; 0: that of the host when time begins.
+ * the processes' date at time 0, in seconds since 1970; 0: the host's date when time begins.
  * Errors: -ENOMEM.
  */
 int emu_lockstep_create(struct emu_lockstep **ret, struct emu_windows *windows,
@@ -36,8 +36,9 @@ void emu_lockstep_destroy(struct emu_lockstep *lockstep);
 bool emu_lockstep_pass(struct emu_lockstep *lockstep);
 
 /**
- * emu_lockstep_idle - after a pass in which nothing happened, wait until a process waits. @rounds:
- * such passes in a row. Thread: the driver.
+ * emu_lockstep_idle - call after a pass in which nothing happened. Waits until a process begins to
+ * wait. *@rounds counts such passes in a row; the caller sets it to 0 after any other pass. Thread:
+ * the driver.
  */
 void emu_lockstep_idle(struct emu_lockstep *lockstep, unsigned *rounds);
 
@@ -57,7 +58,7 @@ void emu_lockstep_publish_base(const struct emu_lockstep *lockstep, struct emu_h
  */
 void emu_lockstep_set_alarm(struct emu_lockstep *lockstep, uint64_t at_ps, int fd);
 
-/** emu_lockstep_reached_ps - return the time up to which all is simulated. Thread: any. */
+/** emu_lockstep_reached_ps - return the time up to which all events are simulated. Thread: any. */
 uint64_t emu_lockstep_reached_ps(const struct emu_lockstep *lockstep);
 
 #endif

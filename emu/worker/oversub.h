@@ -21,12 +21,12 @@
  *
  * A fabric with several workers does none of this, because another worker may need the core.
  *
- * Processes report their cores themselves. False reports can do two kinds of harm. A process that
- * owes a reply, claims to be on another core and never posts makes the worker wait for 5 us after a
- * *pass* (an iteration of its loop) that moved segments: after 8 such passes in a row, then after
- * one in 16, until a segment comes during a wait. Two or more processes can make the worker migrate
- * once in EMU_OVERSUB_SLICES of its time slices. (A *time slice* of the worker begins when it has
- * its core again after another thread ran.)
+ * Processes report their cores themselves. False reports can do two kinds of harm. First, a process
+ * may owe a reply, claim to be on another core, and never post. Then the worker waits for 5 us
+ * after a *pass* (an iteration of its loop) that moved segments. It waits after each of the first 8
+ * such passes, and then after one in 16, until a segment comes during a wait. Second, two or more
+ * processes can make the worker migrate once in EMU_OVERSUB_SLICES of its time slices. (A *time
+ * slice* of the worker begins when it has its core again after another thread ran.)
  *
  * Thread: the worker's own.
  */
@@ -37,7 +37,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* How long to wait for a reply from another core. Two processes run there in this time. */
+/* How long to wait for a reply from another core. It is enough for two processes to run there. */
 #define EMU_OVERSUB_ANSWER_NS 5000u
 #define EMU_OVERSUB_MISSES    8u   /* this many waits without a reply are allowed in a row */
 #define EMU_OVERSUB_SKIPS     15u  /* then this many waits are skipped before each further one */
@@ -46,9 +46,9 @@
 struct emu_worker;
 
 /**
- * emu_oversub_best_core - the core in @usable with the fewest processes if it has at least two
- * fewer than @own, else @own. Cores are numbered from 1; if @own is not in 1 to CPU_SETSIZE, it is
- * returned. @on: processes by core, indexed from 0. Pure.
+ * emu_oversub_best_core - return the core in @usable with the fewest processes, if it has at least
+ * two fewer than @own. Otherwise, or if @own is not in 1 to CPU_SETSIZE, return @own. Cores are
+ * numbered from 1. @on: processes by core, indexed from 0. Pure.
  */
 uint32_t emu_oversub_best_core(const uint16_t on[CPU_SETSIZE], const cpu_set_t *usable,
                                uint32_t own);

@@ -68,7 +68,8 @@ struct emu_windows {
     uint64_t count;       /* windows published so far */
 };
 
-static void windows_next(struct emu_windows *windows, uint64_t at_ps)
+/* Lower next_ps to @at_ps, if @at_ps is earlier. */
+static void windows_lower_next(struct emu_windows *windows, uint64_t at_ps)
 {
     uint64_t next_ps = atomic_load_explicit(&windows->next_ps, memory_order_relaxed);
 
@@ -156,7 +157,7 @@ static uint64_t windows_wait(struct emu_windows *windows, struct window_worker *
 /* V5 pairs with itself: the last worker to finish the window sees all that the others wrote. */
 static void windows_step(struct emu_windows *windows, struct window_worker *at, uint64_t until_ps)
 {
-    windows_next(windows, emu_worker_window(at->worker, until_ps));
+    windows_lower_next(windows, emu_worker_window(at->worker, until_ps));
     if (atomic_fetch_add_explicit(&windows->arrived, 1, memory_order_acq_rel) + 1 == /* V5 */
         windows->workers) {
         atomic_store_explicit(&windows->arrived, 0, memory_order_relaxed);
@@ -201,7 +202,7 @@ uint64_t emu_windows_next_ps(struct emu_windows *windows)
 
     /* the driver may have woken devices by emu_dev_wake() */
     for (uint32_t i = 0; i < windows->workers; i++)
-        windows_next(windows, emu_worker_due_ps(windows->at[i].worker));
+        windows_lower_next(windows, emu_worker_due_ps(windows->at[i].worker));
     next_ps = windows_agree(windows);
     return next_ps <= EMU_LAST_PS ? next_ps : EMU_NEVER;
 }

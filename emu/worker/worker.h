@@ -42,7 +42,10 @@ uint32_t emu_worker_pass(struct emu_worker *worker);
  */
 uint64_t emu_worker_window(struct emu_worker *worker, uint64_t until_ps);
 
-/** emu_worker_due_ps - the earliest next_ps of its devices. Thread: any, while it is stopped. */
+/**
+ * emu_worker_due_ps - return the earliest next_ps of the worker's devices. Thread: any, while the
+ * worker is stopped.
+ */
 uint64_t emu_worker_due_ps(const struct emu_worker *worker);
 
 /** emu_worker_quiet - return whether no device is signalled. Thread: the worker's own. */
@@ -57,9 +60,10 @@ int emu_thread_start(struct emu_thread **ret, struct emu_worker *worker,
                      struct emu_lockstep *lockstep, const char *name);
 /**
  * emu_threads_pause, emu_threads_resume - stop @count threads, each between two passes, and let
- * them continue. While a thread is stopped, its worker and devices may be read and changed. All
- * threads are asked to stop at once, and resuming does not wait for them, because without a core
- * for each thread every wait lasts a time slice or more. Elements may be NULL. Thread: the manager.
+ * them continue. While a thread is stopped, its worker and devices may be read and changed.
+ * emu_threads_pause() requests all threads to stop before it waits for the first of them, and
+ * emu_threads_resume() does not wait. The reason is that each wait lasts a time slice or more if
+ * threads outnumber cores. Elements may be NULL. Thread: the manager.
  */
 void emu_threads_pause(struct emu_thread *const *thread, uint32_t count);
 void emu_threads_resume(struct emu_thread *const *thread, uint32_t count);

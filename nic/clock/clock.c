@@ -138,7 +138,7 @@ PUBLIC int timespec_get(struct timespec *ret, int base)
     return base == TIME_UTC && !clock_gettime(CLOCK_REALTIME, ret) ? base : 0;
 }
 
-/* The times in *@ret are CPU times, but the returned time is wall time since any moment. */
+/* The times in *@ret are CPU times. The returned time is wall time since an arbitrary moment. */
 PUBLIC clock_t times(struct tms *ret)
 {
     static _Atomic(void *) cache;
@@ -151,7 +151,7 @@ PUBLIC clock_t times(struct tms *ret)
     return now.tv_sec * sysconf(_SC_CLK_TCK) + now.tv_nsec / (1000000000 / sysconf(_SC_CLK_TCK));
 }
 
-/* Sleep by the host's clock, because the local time cannot advance by this thread. */
+/* Sleep by the host's clock, because this thread cannot advance the local time. */
 static int host_sleep(clockid_t id, int flags, const struct timespec *when, struct timespec *left)
 {
     static _Atomic(void *) cache;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* simulated.h - what the functions of libfabemu-clock share. All functions: any thread. */
+/*
+ * simulated.h - functions that all files of libfabemu-clock use. Any thread may call them.
+ */
 #ifndef CLOCK_SIMULATED_H
 #define CLOCK_SIMULATED_H
 
@@ -7,7 +9,7 @@
 
 #define PUBLIC __attribute__((visibility("default")))
 
-/* Times after the year 2500 count as the last one that fits. */
+/* Return UINT64_MAX for a time that is too late for a uint64_t (after the year 2554). */
 static inline uint64_t ns_of(const struct timespec *ts)
 {
     if ((uint64_t)ts->tv_sec >= UINT64_MAX / 1000000000u)

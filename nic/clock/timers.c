@@ -2,7 +2,7 @@
 /*
  * timers.c - functions of the C library that set timers, for preloading. Timers measure the host's
  * time, and the report of the run says so. An absolute time is translated to the host's clock, so
- * that a timer expires after as long a time as the program expects.
+ * that the timer runs for the duration that the program expects.
  */
 #include "nic/clock/simulated.h"
 
@@ -13,16 +13,17 @@
 #include <unistd.h>
 
 /*
- * Return the clock of a timer that expires at @when. Only CLOCK_REALTIME has such late times,
- * because CLOCK_MONOTONIC begins when the host starts. A timer of CLOCK_MONOTONIC with such a time
- * expires decades later, with either result.
+ * Return the clock of a timer that expires at @when. A time of more than 10^9 s is one of
+ * CLOCK_REALTIME, because CLOCK_MONOTONIC begins when the host starts. If a timer of
+ * CLOCK_MONOTONIC has such a time nevertheless, it expires decades later, whichever clock this
+ * function returns.
  */
 static clockid_t clock_of(const struct timespec *when)
 {
     return when->tv_sec > 1000000000 ? CLOCK_REALTIME : CLOCK_MONOTONIC;
 }
 
-/* Return the setting to pass to the C library instead of @set; *@host: space for it. */
+/* Return the setting to pass to the C library instead of @set. It may be stored in *@host. */
 static const struct itimerspec *host_setting(bool absolute, const struct itimerspec *set,
                                              struct itimerspec *host)
 {
@@ -61,7 +62,7 @@ PUBLIC int timerfd_settime(int fd, int flags, const struct itimerspec *set,
     return function(fd, flags, host_setting(flags & TFD_TIMER_ABSTIME, set, &host), before);
 }
 
-/* The other two kinds of timers measure CPU time. */
+/* ITIMER_VIRTUAL and ITIMER_PROF measure CPU time, so they are not noted. */
 PUBLIC int setitimer(__itimer_which_t which, const struct itimerval *set, struct itimerval *before)
 {
     static _Atomic(void *) cache;

@@ -124,7 +124,7 @@ static bool execute(const siginfo_t *info, ucontext_t *context)
 {
     greg_t *reg = context->uc_mcontext.gregs;
     uintptr_t at = (uintptr_t)reg[REG_RIP];
-    /* a fault of any other kind may be that of a jump to an address without memory */
+    /* a fault of any other kind may come from a jump to an unmapped address */
     int bytes = info->si_code == SI_KERNEL ? counter_instruction_bytes((const void *)at) : 0;
     uint64_t ticks;
 
@@ -166,7 +166,7 @@ static int set_mask(int how, const sigset_t *set, sigset_t *before)
     return function(how, set, before);
 }
 
-/* Do what the signal would do without --tsc. */
+/* Handle the signal as it would be handled without --tsc. */
 static void pass_on(int number, siginfo_t *info, void *context)
 {
     const struct sigaction ends = {.sa_handler = SIG_DFL};
@@ -191,7 +191,8 @@ static void pass_on(int number, siginfo_t *info, void *context)
     if (!(action.sa_flags & SA_NODEFER))
         sigaddset(&set, number);
     set_mask(SIG_BLOCK, &set, NULL);
-    action.sa_sigaction(number, info, context); /* with SA_SIGINFO, or with one argument */
+    /* a handler without SA_SIGINFO ignores the last two arguments */
+    action.sa_sigaction(number, info, context);
 }
 
 static void on_signal(int number, siginfo_t *info, void *context)
@@ -203,7 +204,10 @@ static void on_signal(int number, siginfo_t *info, void *context)
     errno = err;
 }
 
-/* Note @action, which may be NULL, as that of the program for SIGSEGV, and catch the signal. */
+/*
+ * Note that the program sets @action for SIGSEGV, and set on_signal() instead. @action may be NULL,
+ * and *@before gets the program's previous action, as with sigaction().
+ */
 static int note_action(const struct sigaction *action, struct sigaction *before)
 {
     sighandler_t function = atomic_load_explicit(&handler, memory_order_relaxed);
@@ -256,7 +260,7 @@ PUBLIC sighandler_t signal(int number, sighandler_t function)
                                           : original(number, function);
 }
 
-/* What signal() is in programs that are compiled for ISO C without extensions. */
+/* Programs that are compiled for ISO C without extensions call this function as signal(). */
 PUBLIC sighandler_t __sysv_signal(int number, sighandler_t function)
 {
     return set_handler(number, function, (int)SA_RESETHAND | SA_NODEFER);
@@ -295,7 +299,7 @@ __attribute__((constructor)) static void begin(void)
 
 /* --- new programs ---------------------------------------------------------------------- */
 
-/* Let the calling thread read the host's counter. Returns whether it did not. */
+/* Let RDTSC read the host's counter in the calling thread. Returns whether this was a change. */
 static bool stop_faults(void)
 {
     int mode = PR_TSC_ENABLE;
@@ -305,14 +309,17 @@ static bool stop_faults(void)
     return mode == PR_TSC_SIGSEGV && set_faults(false);
 }
 
-/* A function of the C library that starts a program. @words: as it declares them. */
-#define STARTS(type, name, parameters, words)                              \
+/*
+ * Define a replacement for a function of the C library that starts a program. @parameters: as the
+ * function declares them. @arguments: only the names of the parameters.
+ */
+#define STARTS(type, name, parameters, arguments)                          \
     PUBLIC type name parameters                                            \
     {                                                                      \
         static _Atomic(void *) cache;                                      \
         type(*function) parameters = fabemu_clock_original(&cache, #name); \
         bool faults = stop_faults();                                       \
-        type result = function words;                                      \
+        type result = function arguments;                                  \
                                                                            \
         if (faults)                                                        \
             set_faults(true);                                              \

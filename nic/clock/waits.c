@@ -27,7 +27,7 @@ struct limited {
     struct timespec end;
 };
 
-/* Return the duration of @ts; 0: it has no limit, or is no duration. */
+/* Return the duration @ts in ns. Returns 0 if @ts is NULL, which means no limit, or is invalid. */
 static uint64_t ns_of_timeout(const struct timespec *ts)
 {
     return ts && is_duration(ts) ? ns_of(ts) : 0;
@@ -62,7 +62,10 @@ static int limited_end(const struct limited *limited, int ready)
     return ready;
 }
 
-/* Sleep for @timeout in simulated time. Returns false if the caller must sleep, or needs not. */
+/*
+ * Sleep for @timeout in simulated time. Returns false if that is not possible, or if @timeout is 0
+ * or no limit. Then the caller must call the C library's function.
+ */
 static bool only_sleeps(const struct timespec *timeout)
 {
     uint64_t ns = ns_of_timeout(timeout);
@@ -99,7 +102,7 @@ PUBLIC int poll(struct pollfd *fds, nfds_t count, int ms)
     return ppoll(fds, count, ms < 0 ? NULL : &timeout, NULL);
 }
 
-/* What poll() and ppoll() are in programs that are compiled with _FORTIFY_SOURCE. */
+/* Programs that are compiled with _FORTIFY_SOURCE call these instead of poll() and ppoll(). */
 int __poll_chk(struct pollfd *fds, nfds_t count, int ms, size_t bytes);
 int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
                 const sigset_t *mask, size_t bytes);
@@ -149,7 +152,7 @@ static void remaining(const struct limited *limited, struct timeval *left)
     errno = err;
 }
 
-/* Like that of Linux, this function sets *@timeout to the remaining time. */
+/* Like select() of Linux, this function sets *@timeout to the remaining time. */
 PUBLIC int select(int count, fd_set *restrict in, fd_set *restrict out, fd_set *restrict except,
                   struct timeval *restrict timeout)
 {
@@ -263,7 +266,7 @@ PUBLIC int pthread_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *mutex, 
     return until_end(function(cond, mutex, host, &deadline), id, when);
 }
 
-/* Return the clock of @cond, as pthread_condattr_setclock() has set it: a bit in the C library. */
+/* Return the clock that pthread_condattr_setclock() chose for @cond. glibc keeps it in one bit. */
 static clockid_t clock_of_cond(pthread_cond_t *cond)
 {
     unsigned flags = __atomic_load_n(&cond->__data.__wrefs, __ATOMIC_RELAXED);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * check.c - consistency checks: count an engine's packets, segments and buffers, and compare its
- * counters with the result
+ * check.c - consistency checks: count an engine's packets, segments and buffers, and compare the
+ * results with its counters.
  */
 #include "nic/engine/internal.h"
 

@@ -7,7 +7,7 @@
 
 /* --- at the source ------------------------------------------------------------------ */
 
-/* Return the flow to @dst. NULL: the node's group was removed, and its flow with it. */
+/* Return the flow to @dst. NULL: @dst is a group that was removed, and its flow with it. */
 static struct engine_flow *flow_to(struct engine *e, uint32_t dst, bool group)
 {
     struct engine_group *to;
@@ -126,8 +126,8 @@ void engine_flow_acked(struct engine *e, const struct engine_packet *p)
  * next number to be assigned (engine_flow_open()), and L is below that number. So L - n <
  * ENGINE_WINDOW. A number further behind L belongs to a late copy of a packet that was delivered or
  * dropped. The copy would count as a new packet only if it were late by 2^25 packets of its flow.
- * But only channels and rings hold copies, and these are emptied, or their packets dropped, within
- * a few time-outs.
+ * But only channels and rings hold copies. A channel or ring passes its packets on, or drops them,
+ * within a few time-outs.
  *
  * Before the first number is received there is no L, and any number is new.
  */

@@ -20,7 +20,7 @@
 #define ENGINE_WINDOW 256u
 /* a flow is dead when its next number is this far beyond the highest acknowledged one */
 #define ENGINE_SPAN     (1u << 24)
-#define ENGINE_TRY_BITS 6u /* low bits of a tag: the try; the sequence number is above them */
+#define ENGINE_TRY_BITS 6u /* low bits of a tag: number of the try; then the sequence number */
 
 struct engine;
 struct engine_incoming;

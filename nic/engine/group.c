@@ -328,8 +328,9 @@ void engine_set(struct engine *e, struct engine_group *group, const struct emu_h
 }
 
 /*
- * Return whether @word is true at this adapter. A word that is in memory is false if the host's
- * process has not chosen the range, or has ended. So a later process of this node does not answer.
+ * Return whether the condition @word is true at this adapter. A condition on a word in memory is
+ * false if the process that chose the range of words has ended, or if no process has chosen one. So
+ * the memory of a later process of this node is not tested.
  */
 static bool word_agrees(const struct engine *e, const struct engine_tree *tree,
                         const struct emu_word *word)

@@ -53,7 +53,8 @@ enum engine_sent {
 };
 
 /**
- * engine_wake - let @l check for something to send at @at_ps, or when its wire is free after that.
+ * engine_wake - let @l check for something to send at @at_ps or, if its wire is busy then, as soon
+ * as its wire is free.
  */
 static inline void engine_wake(struct engine_link *l, uint64_t at_ps)
 {
@@ -73,8 +74,8 @@ enum engine_sent engine_link_send(struct engine *e, struct engine_link *l, struc
                                   uint64_t at_ps);
 
 /**
- * engine_link_run - send the next segments of the packet of which engine_link_send() has just sent
- * a segment on @l, until the receiver has no more space or the packet ends. engine_link_send() does
+ * engine_link_run - send more segments of a packet, after engine_link_send() has sent one of its
+ * segments on @l, until the receiver has no more space or the packet ends. engine_link_send() does
  * the same more slowly. Call it only on clock raw, for a cable of this host without faults, and
  * before anything else arrives. Sends nothing if the packet has reserved slots. Returns the number
  * of segments sent.

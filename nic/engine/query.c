@@ -3,7 +3,7 @@
  * query.c - network conditionals: tests at all members of a group, repeated until they are true.
  *
  * A conditional in backoff occupies no packet. It waits in a queue, and takes a packet only for a
- * test. Conditionals may use only a part of the packets. So even if many conditionals wait, the
+ * test. Repeated tests may use only a part of the packets. So even if many conditionals wait, the
  * traffic that makes them true always finds free packets. A host's conditional occupies one of
  * ENGINE_QUERIES slots until it is true. If no slot is free, the engine tests the conditional only
  * once; if it is false then, the host gets this answer and posts the conditional again
@@ -27,9 +27,9 @@
  */
 #define QUERIES_MANY 4u
 /*
- * Clock raw: number of tries that no backoff follows. On this clock even the shortest backoff can
- * end long after the last members have arrived, because the engine reads the clock less often than
- * once per round trip.
+ * Clock raw: number of tries that are repeated without backoff. On this clock even the shortest
+ * backoff can end long after the last members have arrived, because the engine reads the clock less
+ * often than once per round trip.
  */
 #define QUERY_IMMEDIATE_TRIES 1u
 

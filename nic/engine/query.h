@@ -17,7 +17,7 @@
 #define ENGINE_TEST_DOUBLINGS 6u
 /* slots for conditionals of a host that are repeated until true */
 #define ENGINE_QUERIES 128u
-/* conditionals use at most 1 / ENGINE_QUERY_SHARE of the packets */
+/* conditionals that are repeated use at most 1 / ENGINE_QUERY_SHARE of the packets */
 #define ENGINE_QUERY_SHARE 4u
 
 struct emu_word;
@@ -31,7 +31,7 @@ struct engine_query {
     uint64_t due_ps;  /* when it is tested again, while in backoff */
     uint32_t process; /* engine_host.process when it was posted */
     uint16_t tries;
-    uint8_t late; /* engine_packet.late of its latest test */
+    uint8_t late; /* engine_packet.late after its latest test */
 };
 
 struct engine_host_query {

@@ -80,7 +80,7 @@ static uint64_t raw_max_sleep_ps(const struct engine *e)
 /*
  * Return the credit for one segment on a faulty cable. The faults may turn it into none or several.
  */
-static __attribute__((noinline)) void raw_pay_faulty(struct engine_link *l, uint32_t c)
+static __attribute__((noinline)) void raw_return_faulty(struct engine_link *l, uint32_t c)
 {
     for (uint32_t credits = emu_faults_credit(l->faults, &l->rx, 0); credits; credits--) {
         emu_rx_note(&l->rx, 1, c, 0);
@@ -89,30 +89,31 @@ static __attribute__((noinline)) void raw_pay_faulty(struct engine_link *l, uint
 }
 
 /* Credits for consecutive segments on one channel, to be returned together. */
-struct raw_owed {
+struct raw_credits {
     uint32_t channel;
     uint32_t count;
 };
 
-static inline void raw_pay(struct engine_link *l, struct raw_owed *owed)
+static inline void raw_return_credits(struct engine_link *l, struct raw_credits *credits)
 {
-    if (owed->count)
-        emu_rx_put_credits(&l->rx, owed->count, owed->channel, 0);
-    owed->count = 0;
+    if (credits->count)
+        emu_rx_put_credits(&l->rx, credits->count, credits->channel, 0);
+    credits->count = 0;
 }
 
-/* Add @count credits for channel @c to @owed; on a faulty cable, return them at once instead. */
-static inline void raw_owe(struct engine_link *l, struct raw_owed *owed, uint32_t c, uint32_t count)
+/* Add @count credits for channel @c to @credits; on a faulty cable, return them at once instead. */
+static inline void raw_add_credits(struct engine_link *l, struct raw_credits *credits, uint32_t c,
+                                   uint32_t count)
 {
     if (__builtin_expect(l->faults != NULL, 0)) {
         assert(count == 1); /* with faults, segments are taken one by one */
-        raw_pay_faulty(l, c);
+        raw_return_faulty(l, c);
         return;
     }
-    if (owed->channel != c)
-        raw_pay(l, owed);
-    owed->channel = c;
-    owed->count += count;
+    if (credits->channel != c)
+        raw_return_credits(l, credits);
+    credits->channel = c;
+    credits->count += count;
 }
 
 /*
@@ -120,7 +121,7 @@ static inline void raw_owe(struct engine_link *l, struct raw_owed *owed, uint32_
  * Returns how many; 0: the front segment must be taken alone.
  */
 static inline uint32_t raw_take_run(struct engine *e, struct engine_link *l, uint32_t most,
-                                    struct raw_owed *owed)
+                                    struct raw_credits *credits)
 {
     const struct emu_entry *front = l->faults ? NULL : emu_ring_front(&l->rx.data);
     uint32_t c, run;
@@ -130,7 +131,7 @@ static inline uint32_t raw_take_run(struct engine *e, struct engine_link *l, uin
     c = front->packet.channel % EMU_VCS;
     run = engine_arrive_run(e, l, c, most);
     if (run)
-        raw_owe(l, owed, c, run);
+        raw_add_credits(l, credits, c, run);
     return run;
 }
 
@@ -139,13 +140,13 @@ static uint32_t raw_take_link(struct engine_raw *r, uint32_t i)
 {
     struct engine *e = &r->base;
     struct engine_link *l = &e->link[i];
-    struct raw_owed owed = {0};
+    struct raw_credits credits = {0};
     struct emu_entry entry;
     enum emu_fate fate;
     uint32_t moved = 0;
 
     while (moved < ENGINE_BURST) {
-        uint32_t run = raw_take_run(e, l, ENGINE_BURST - moved, &owed);
+        uint32_t run = raw_take_run(e, l, ENGINE_BURST - moved, &credits);
 
         if (run) {
             moved += run;
@@ -156,12 +157,12 @@ static uint32_t raw_take_link(struct engine_raw *r, uint32_t i)
             break;
         moved++;
         if (engine_arrives_credit(&entry, fate)) {
-            raw_owe(l, &owed, entry.packet.channel % EMU_VCS, 1);
+            raw_add_credits(l, &credits, entry.packet.channel % EMU_VCS, 1);
             r->credited |= emu_bit(i);
         }
         engine_arrive(e, l, &entry, fate, 0);
     }
-    raw_pay(l, &owed);
+    raw_return_credits(l, &credits);
     if (moved == ENGINE_BURST ||
         /* a segment that a fault has delayed arrives when no other segment does */
         (l->faults && l->faults->held))

@@ -29,9 +29,9 @@ struct vector_run {
 };
 
 /*
- * For example, nothing is combined at the last node of a chain, which only forwards its host's
- * contributions, or at a root that does not contribute. All states must be free, so that the
- * contribution cannot belong to an operation in progress.
+ * Contributions pass unchanged where nothing is combined, for example at the last node of a chain,
+ * which only forwards its host's contributions, or at a root that does not contribute. All states
+ * must be free, so that the contribution cannot belong to an operation in progress.
  */
 emu_ports engine_passes(const struct engine *e, const struct engine_group *group, uint8_t kind,
                         uint32_t at)

@@ -66,7 +66,7 @@ uint32_t ofi_addr_port(const struct ofi_addr *addr)
 
 /*
  * Read a decimal number. Returns the first character behind the number, or NULL if there is no
- * number.
+ * number, or it is above @max.
  */
 static const char *number_read(const char *text, uint64_t max, uint64_t *ret)
 {
@@ -396,21 +396,24 @@ int ofi_addr_parse(const char *node, const char *service, uint64_t flags, struct
     if (node && strncmp(node, ADDR_SCHEME, strlen(ADDR_SCHEME)) == 0) {
         if (service || text_parse(node, ret)) {
             FI_INFO(&ofi_prov, FI_LOG_CORE,
-                    "'%s': want " ADDR_SCHEME "NODE:QUEUE:QUEUE and no service\n", node);
+                    "'%s' is not of the form " ADDR_SCHEME "NODE:QUEUE:QUEUE, or a service is "
+                    "given, too\n",
+                    node);
             return -FI_ENODATA;
         }
         return 0;
     }
     if (node && name_to_node(node, flags & FI_NUMERICHOST, &ret->node)) {
         FI_INFO(&ofi_prov, FI_LOG_CORE,
-                "node '%s': want the number of a node, its address (198.18.0.0 + number), or%s an "
-                "address of this host\n",
+                "'%s' is neither the number of a node, nor its address (198.18.0.0 + number), "
+                "nor%s an address of this host\n",
                 node, flags & FI_NUMERICHOST ? "" : " a name or");
         return -FI_ENODATA;
     }
     end = service ? number_read(service, OFI_PORT_MAX, &port) : "";
     if (!end || *end) {
-        FI_INFO(&ofi_prov, FI_LOG_CORE, "service '%s': want 0 to %u\n", service, OFI_PORT_MAX);
+        FI_INFO(&ofi_prov, FI_LOG_CORE, "service '%s' is not a number from 0 to %u\n", service,
+                OFI_PORT_MAX);
         return -FI_ENODATA;
     }
     ofi_addr_set_port(ret, (uint32_t)port);
@@ -443,7 +446,7 @@ int ofi_addr_dest(struct ofi_addr *addr, struct fabemu *fab)
     if (addr->node == OFI_NODE_SELF)
         return addr_find(addr, fab);
     if (addr->node >= info->nodes) {
-        FI_WARN(&ofi_prov, FI_LOG_AV, "node %u: the fabric has %u nodes\n", addr->node,
+        FI_WARN(&ofi_prov, FI_LOG_AV, "there is no node %u: the fabric has %u nodes\n", addr->node,
                 info->nodes);
         return -FI_EHOSTUNREACH;
     }

@@ -8,7 +8,7 @@
  * process of the host has that port yet, it is looked up again at each use, until one has it
  * (OFI_NODE_SELF).
  *
- * FI_AV_MAP and FI_AV_TABLE are treated alike. Even with FI_EVENT, all addresses are inserted, and
+ * FI_AV_MAP and FI_AV_TABLE use the same table. Even with FI_EVENT, all addresses are inserted, and
  * all events are in the event queue, when the call returns.
  */
 #include "nic/ofi/ep.h"
@@ -29,7 +29,7 @@ struct ofi_av {
     unsigned context_bits;
     bool events;           /* eq gets an event for each insertion (FI_EVENT) */
     struct fid_eq *eq;     /* NULL: none is bound */
-    _Atomic uint32_t refs; /* number of bound endpoints */
+    _Atomic uint32_t refs; /* number of bound endpoints and of address sets (av_set.c) */
     struct ofi_entries entries;
 };
 
@@ -49,9 +49,9 @@ void ofi_av_release(struct ofi_av *av)
 }
 
 /*
- * Find the process for an entry whose address names only this host and a port. Store it in the
- * table if that is writable. Errors: -FI_ECONNREFUSED, no process of this host has opened an
- * endpoint there.
+ * Find the process for an entry whose address names only this host and a port. Store the process in
+ * the table if the table is writable. Errors: -FI_ECONNREFUSED, no process of this host has opened
+ * an endpoint there.
  */
 static int av_resolve(struct ofi_av *av, fi_addr_t addr, struct ofi_peer *ret)
 {

@@ -204,8 +204,8 @@ static bool attr_has_range(const struct fi_av_set_attr *attr)
 }
 
 /*
- * Check the attributes of a new set. A communication key is refused: it stands for a group that a
- * resource manager has created, and this fabric has no such keys. Source: fi_av_set(3).
+ * Check the attributes of a new set. A communication key is refused, because it stands for a group
+ * that a resource manager has created, and this fabric has no such keys. Source: fi_av_set(3).
  */
 static int attr_check(const struct ofi_av *av, const struct fi_av_set_attr *attr)
 {

@@ -28,7 +28,7 @@ static void recv_abort(struct fabemu *fab, struct nic_op *op)
 }
 
 /*
- * End a test that the link engine repeats until it succeeds. This takes a segment to the link
+ * End a test that the link engine repeats until it succeeds. This needs a segment to the link
  * engine. If the up ring has no space for the segment, the test stays pending, and fabemu_abort()
  * tries again.
  */

@@ -56,8 +56,8 @@ static void registry_in_child(void)
 }
 
 /*
- * Tell the fabric that this process exits while it is attached, so that it does not count as a
- * crash.
+ * Tell the fabric that this process exits while it is attached, so that the fabric does not count
+ * the exit as a crash.
  */
 __attribute__((destructor)) static void registry_at_exit(void)
 {
@@ -267,7 +267,10 @@ int fabemu_set_tclass(struct fabemu *fab, unsigned tclass)
     return 0;
 }
 
-/* On clock virtual the third descriptor is the file of calls: there are no multicast buffers. */
+/*
+ * Clock virtual: the third descriptor is the file of calls, because this clock has no multicast
+ * buffers.
+ */
 static int compute_open(struct fabemu *fab, struct emu_hostif_fds *fds, int rank)
 {
     int calls_fd = fds->mcast_buf, err;

@@ -63,7 +63,7 @@ static int queue_open(struct fabemu *fab, uint16_t id, bool counted, struct fabe
     if (!err)
         (*ret)->refs += counted;
     nic_unlock(fab);
-    return err ? nic_fail(err, "queue %u of node %u: %s", (unsigned)id, fab->info.node,
+    return err ? nic_fail(err, "cannot open queue %u of node %u: %s", (unsigned)id, fab->info.node,
                           strerror(-err))
                : 0;
 }
@@ -161,7 +161,7 @@ int fabemu_queue_open_shared(struct fabemu *fab, struct fabemu_queue **ret)
     nic_lock(fab);
     err = shared_open_locked(fab, ret);
     nic_unlock(fab);
-    return err ? nic_fail(err, "a shared receive queue: %s", strerror(-err)) : 0;
+    return err ? nic_fail(err, "cannot open a shared receive queue: %s", strerror(-err)) : 0;
 }
 
 int fabemu_queue_share(struct fabemu_queue *queue, struct fabemu_queue *shared)
@@ -380,8 +380,8 @@ static void receive_post(struct fabemu *fab, struct nic_peer *peer, struct nic_r
         nic_peer_connect(fab, peer);
 }
 
-/* Wait for a message, because no unexpected message matches the receive. */
-static void receive_wait(struct fabemu *fab, struct nic_recv *recv)
+/* Let the receive wait in its queue, because no unexpected message matches it. */
+static void receive_enqueue(struct fabemu *fab, struct nic_recv *recv)
 {
     if (recv->queue->broken)
         nic_op_end(fab, &recv->op, -ECANCELED);
@@ -412,7 +412,7 @@ static int receive_begin(struct fabemu *fab, struct nic_post *post)
     if (msg)
         nic_message_take(fab, msg, recv);
     else
-        receive_wait(fab, recv);
+        receive_enqueue(fab, recv);
     return 0;
 }
 
@@ -449,8 +449,8 @@ static int receive_prepare(struct fabemu_queue *queue, const struct fabemu_iov *
 }
 
 /*
- * Check the source of a receive, and prepare the receive, except the limits of a receive for
- * several messages.
+ * Check the source of a receive, and prepare the receive. Only fabemu_recv_multi() must then set
+ * further fields.
  */
 static int receive_prepare_from(struct fabemu_queue *queue, struct fabemu_source from, uint64_t tag,
                                 uint64_t ignore, const struct fabemu_iov *iov, unsigned iovs,
@@ -521,7 +521,7 @@ int fabemu_recv_multi(struct fabemu_queue *queue, struct fabemu_source from, uin
             nic_message_take(fab, msg, one);
     }
     if (open)
-        receive_wait(fab, recv);
+        receive_enqueue(fab, recv);
     nic_unlock(fab);
     nic_call_end(fab, &call, true);
     return 0;

@@ -196,8 +196,10 @@ static void nic_free_pools(struct fabemu *fab)
 
 void nic_close(struct fabemu *fab)
 {
-    /* requests complete under the lock; operations that their events start then are never executed
-       */
+    /*
+     * Requests complete under the lock. Armed operations that become due then are cancelled and not
+     * started, because the lock is not released by nic_unlock().
+     */
     nic_lock(fab);
     nic_queue_release(fab);
     nic_group_release(fab);

@@ -3,10 +3,10 @@
  * complete.c - complete requests, count completions in events, and start the operations armed on
  * them.
  *
- * An event keeps its armed operations in the order of their thresholds. An event that counts is
- * only entered into the list of fired events. nic_unlock() then starts the operations that are due,
- * one after the other. So if each operation completes at once and starts the next one, this is a
- * loop in nic_unlock() and not a recursion.
+ * An event keeps its armed operations in the order of their thresholds. When the event has counted
+ * a completion and an operation is due, the event is only added to the list of fired events.
+ * nic_unlock() then starts the operations that are due, one after the other. So if each operation
+ * completes at once and starts the next one, this is a loop in nic_unlock() and not a recursion.
  */
 #include "nic/host/base/complete.h"
 

@@ -49,8 +49,8 @@ static bool is_recorded(const struct fabemu *fab)
     return fab->sim.compute.tape && !fab->sim.compute.replays;
 }
 
-/* Let @ns pass, in which the program has computed. */
-static void pass(struct fabemu *fab, uint64_t ns)
+/* Advance the local time by @ns, for which the program has computed. */
+static void advance(struct fabemu *fab, uint64_t ns)
 {
     struct emu_simtime *sim = &fab->hostif.shared->sim;
     uint64_t alone_ns = ns < UNATTENDED_NS ? ns : UNATTENDED_NS;
@@ -75,8 +75,8 @@ static uint64_t work(const struct nic_compute *c)
 }
 
 /*
- * Return whether the call is a poll that follows another poll, and the program does not only test.
- * Then the program waits.
+ * Return whether the call is a poll that follows another poll. Then the program waits, so return
+ * false in a call such as MPI_Test(), which does not wait.
  */
 static bool is_repeated_poll(const struct nic_compute *c, const struct emu_call *call)
 {
@@ -84,8 +84,8 @@ static bool is_repeated_poll(const struct nic_compute *c, const struct emu_call 
 }
 
 /*
- * Return the number of soft calls of this kind since the last call on the tape. Repeated polls do
- * not count.
+ * Return the counter of soft calls of this kind since the last call on the tape (tape.h). It does
+ * not count repeated polls.
  */
 static uint64_t *soft_calls(struct nic_compute *c, const struct emu_call *call)
 {
@@ -212,7 +212,7 @@ void nic_call_begin(struct fabemu *fab, const struct emu_call *call)
         return;
     if (is_measured(fab))
         ns = measured_ns(fab, call);
-    pass(fab, ns);
+    advance(fab, ns);
     if (!emu_call_is_soft(call->kind))
         nic_spend(fab, fab->hostif.shared->sim.call_ps);
 }

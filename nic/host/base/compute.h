@@ -25,12 +25,13 @@ static inline bool nic_sim_is_owner(const struct fabemu *fab)
 }
 
 /**
- * nic_compute_open - prepare for the way in which the fabric counts computing. @calls_fd: the file
- * in which calls are recorded, or from which they are replayed; -1: none. This function becomes its
- * owner. Errors: those of nic_tape_open().
+ * nic_compute_open - begin to count the program's computing, in the mode that the fabric has
+ * chosen. @calls_fd: the file in which calls are recorded, or from which they are replayed; -1:
+ * none. This function closes it, or nic_compute_close() does. Errors: those of nic_tape_open(),
+ * nic_trace_open() and emu_instructions_open().
  */
 int nic_compute_open(struct fabemu *fab, int calls_fd);
-/** nic_compute_close - the process detaches: no call follows. */
+/** nic_compute_close - undo nic_compute_open(). No call follows, because the process detaches. */
 void nic_compute_close(struct fabemu *fab);
 
 /**

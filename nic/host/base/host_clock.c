@@ -28,8 +28,8 @@ HIDDEN int poll(struct pollfd *fds, nfds_t count, int ms)
 }
 
 /*
- * @cond: made by nic_cond_init(). Not with ThreadSanitizer, which must see that the wait releases
- * the mutex.
+ * @cond: made by nic_cond_init(). With ThreadSanitizer this function is left out, because
+ * ThreadSanitizer must see that the wait releases the mutex.
  */
 #ifndef __SANITIZE_THREAD__
 HIDDEN int pthread_cond_timedwait(pthread_cond_t *restrict cond, pthread_mutex_t *restrict mutex,

@@ -30,8 +30,9 @@ static inline bool nic_was_outside(const struct fabemu *fab)
 void nic_await(struct fabemu *fab, uint64_t until_ps);
 
 /**
- * nic_outside_ends - get the time that the fabric has reached, if this process slept outside. Does
- * nothing if another thread polls, because that thread gets the time. Lock: not held.
+ * nic_outside_ends - if this process slept outside the fabric, advance the local time to the time
+ * that the fabric has reached. Does nothing if another thread polls, because that thread then does
+ * the same. Lock: not held.
  */
 void nic_outside_ends(struct fabemu *fab);
 

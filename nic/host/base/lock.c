@@ -52,8 +52,8 @@ static void hint_set(_Atomic bool *what, bool is)
 
 /*
  * Set two hints for threads that do not take the lock. stalled: a segment waits for space in the up
- * ring, and the fabric will not wake us when there is space. calm: a step would only check for
- * input.
+ * ring, and the fabric will not wake us when there is space. nothing_pending: a step would only
+ * check for input.
  */
 static void hints_update(struct fabemu *fab)
 {

@@ -235,13 +235,15 @@ void nic_op_fail_all(struct fabemu *fab, uint32_t node, int status)
 
 int nic_buffer_check(const void *base, size_t bytes)
 {
-    return !base && bytes ? nic_fail(-EFAULT, "a buffer of %zu bytes at address 0", bytes) : 0;
+    return !base && bytes ? nic_fail(-EFAULT, "a buffer of %zu bytes has address 0", bytes) : 0;
 }
 
 int nic_iov_check(const struct fabemu_iov *iov, unsigned iovs)
 {
     uint64_t sum = 0;
-    int err = iovs > NIC_IOVS ? nic_fail(-EINVAL, "at most %d pieces", NIC_IOVS) : 0;
+    int err = iovs > NIC_IOVS
+                  ? nic_fail(-EINVAL, "an operation has at most %d pieces of memory", NIC_IOVS)
+                  : 0;
 
     for (unsigned i = 0; i < iovs && !err; i++) {
         err = nic_buffer_check(iov[i].base, iov[i].bytes);

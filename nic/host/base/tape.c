@@ -60,7 +60,7 @@ int nic_tape_open(struct nic_tape **ret, int fd, bool replays)
     return 0;
 }
 
-/* Write whole calls, so that the file has no part of one if the process is killed. */
+/* Write whole calls, so that the file ends with a whole call if the process is killed. */
 static void tape_write(struct nic_tape *tape)
 {
     ssize_t put = tape->failed ? 0 : write(tape->fd, tape->buffer, tape->used);

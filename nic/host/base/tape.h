@@ -11,8 +11,8 @@
 struct nic_tape;
 
 /**
- * nic_tape_open - use the file @fd, which the tape closes. @replays: it has calls to be read.
- * Errors: -EPROTO, it has no calls; -ENOMEM; -errno.
+ * nic_tape_open - use the file @fd, which the tape closes. @replays: the file has calls to be read.
+ * Errors: -EPROTO, the file to be read is empty; -ENOMEM; -errno.
  */
 int nic_tape_open(struct nic_tape **ret, int fd, bool replays);
 
@@ -23,7 +23,7 @@ void nic_tape_put(struct nic_tape *tape, const struct emu_call *call);
 struct emu_call *nic_tape_next(struct nic_tape *tape);
 void nic_tape_skip(struct nic_tape *tape); /* advance to the call after the next one */
 
-/** nic_tape_close - write what is left, and close the file. @tape may be NULL. */
+/** nic_tape_close - write calls that are not written yet, and close the file. @tape may be NULL. */
 void nic_tape_close(struct nic_tape *tape);
 
 #endif

@@ -28,13 +28,13 @@ struct nic_trace {
     char buffer[8192];
     size_t used;
     bool failed;
-    const struct fabemu_req *posting; /* of the operation that is being posted; NULL: none */
-    bool triggered;                   /* it begins when a counter has its value */
-    bool inside;                      /* it has completed already */
-    int inside_status;                /* with this status */
+    const struct fabemu_req *posting; /* request of the operation being posted; NULL: none */
+    bool triggered;                   /* that operation begins when a counter reaches a value */
+    bool inside;                      /* that operation has already completed */
+    int inside_status;                /* the status with which it has completed */
     uint32_t posts;                   /* number of the next post */
     uint64_t last_ps;                 /* local time of the last post or completion */
-    uint64_t spare_ps;                /* part of the time after it that belongs to a receive */
+    uint64_t spare_ps;                /* part of the time since last_ps that a receive includes */
     struct open *open;                /* operations that have not completed */
     uint32_t opens, room;
 };
@@ -59,7 +59,7 @@ line(struct nic_trace *trace, const char *format, ...)
     va_end(args);
 }
 
-/* GOAL's tags have 32 bits. Both ends fold a tag in the same way. */
+/* Reduce a tag to TAG_BITS bits, because GOAL's tags have 32. Sender and receiver do the same. */
 static uint32_t fold(uint64_t tag)
 {
     return (uint32_t)((tag * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - TAG_BITS));
@@ -97,7 +97,7 @@ static bool keep(struct nic_trace *trace, const struct open *open)
 
 /*
  * Write a receive that has ended with @status. A message that is too long for the receive's buffer
- * was received, too. A receive that got no message has its number only.
+ * was received, too. For a receive that got no message, write a calc that takes no time.
  */
 static void put_receive(struct nic_trace *trace, uint32_t number, const struct fabemu_req *req,
                         int status)
@@ -157,7 +157,7 @@ void nic_trace_begin(struct fabemu *fab, const struct fabemu_req *req)
     trace->triggered = req && req->after;
 }
 
-/* An operation has completed before its call ends: a receive, or a send that does not wait. */
+/* Handle an operation that has completed before its call ends. Only a receive is still written. */
 static void completed_inside(struct nic_trace *trace, const struct open *open)
 {
     if (!open->receives)

@@ -69,9 +69,9 @@ struct nic_control {
 /* --- lines of JSON on the socket ---------------------------------------------------- */
 
 /*
- * Move @fd above standard input, output and error: a program that closes one of these three and
- * still writes to its number must not write to our socket. Returns -1 with errno if no descriptor
- * is free.
+ * Move @fd above standard input, output and error, because a program that closes one of these three
+ * and still writes to its number must not write to our socket. Returns -1 with errno if no
+ * descriptor is free.
  */
 static int above_standard(int fd)
 {
@@ -166,7 +166,8 @@ static int reply_check(struct json_object *reply)
     if (err <= 0 || err > 4095)
         err = EPROTO;
     return nic_fail((int)-err, "%s",
-                    emu_json_text(reply, "error", "the fabric refused without giving a reason"));
+                    emu_json_text(reply, "error",
+                                  "the fabric refused the request without giving a reason"));
 }
 
 static int control_connect(const char *path)
@@ -310,7 +311,7 @@ static int control_handshake(struct nic_control *c, const struct nic_job *job,
 
 /*
  * Detach when no watcher reads the socket. Waits for the reply, so the node is free when this
- * returns.
+ * function returns.
  */
 static void control_give_back(struct nic_control *c)
 {
@@ -500,7 +501,10 @@ static int control_request(struct nic_control *c, struct json_object *request, u
     return err;
 }
 
-/* In simulated time: a process that waits for the daemon's reply is not outside (simtime.h). */
+/*
+ * Clock virtual: count the requests in progress. While there is one, the fabric knows that this
+ * process waits for its reply, and does not sleep outside the fabric (simtime.h).
+ */
 static void count_requests(struct nic_control *c, uint32_t by)
 {
     if (c->fab && c->fab->simulated)

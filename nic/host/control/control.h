@@ -62,9 +62,10 @@ int nic_control_request(struct nic_control *control, struct json_object *request
 void nic_control_detach(struct nic_control *control, uint32_t disconnects_unconfirmed);
 /**
  * nic_control_exits - notify the fabric that the process exits without detaching, unless another
- * request is in progress.
+ * request is in progress. @control may be NULL.
  */
 void nic_control_exits(struct nic_control *control);
+/** nic_control_forked - close the copy of the socket in a forked child. @control may be NULL. */
 void nic_control_forked(struct nic_control *control);
 
 #endif

@@ -23,7 +23,7 @@
 #include "nic/host/group/group.h"
 
 static_assert(FABEMU_BROADCAST_LAST_BYTES == NIC_BROADCAST_BYTES, "fabemu.h");
-static_assert(NIC_BROADCAST_WINDOW <= 64, "acked has a bit for each");
+static_assert(NIC_BROADCAST_WINDOW <= 64, "acked has a bit for each segment of the window");
 
 static uint32_t broadcast_segs(const struct nic_broadcast_put *put)
 {
@@ -32,6 +32,7 @@ static uint32_t broadcast_segs(const struct nic_broadcast_put *put)
                : 1;
 }
 
+/* Return how many segments of the put are in flight. */
 static uint32_t broadcast_out(const struct nic_broadcast_put *put)
 {
     return put->sent - put->base - (uint32_t)__builtin_popcountll(put->acked);

@@ -55,7 +55,7 @@ static void group_explain(const struct fabemu_group *g, char *text, size_t bytes
         snprintf(text, bytes, "the member of its group on node %u has left it or met an error",
                  g->broke_off);
     else
-        snprintf(text, bytes, "a member of its group is gone, as reported to node %u, this one",
+        snprintf(text, bytes, "node %u, this one, was told that a member of its group is gone",
                  own);
 }
 

@@ -118,7 +118,7 @@ static int group_begin_join(struct fabemu *fab, uint32_t id, struct fabemu_group
     if (err == -ENOMEM) {
         /* this process has not joined: stop the other members from waiting for it */
         group_request_leave(fab, id);
-        nic_fail(err, "no memory for group %u", id);
+        nic_fail(err, "there is no memory for group %u", id);
     }
     *ret = g;
     return err;
@@ -196,8 +196,8 @@ void fabemu_group_queue(struct fabemu_group *g, struct fabemu_queue *queue)
 }
 
 /*
- * Return whether our alarm (break.h) has not reached all members. After a leave it would not be
- * sent.
+ * Return whether our alarm (break.h) has not reached all members. It cannot be sent any more after
+ * this process has left the group.
  */
 static bool group_owes_alarm(struct fabemu_group *g)
 {

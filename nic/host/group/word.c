@@ -29,7 +29,7 @@
 #include "nic/host/group/group.h"
 #include "nic/host/group/memory.h"
 
-/* wait before conditionals for which the link engine had no slot are sent again: 1 ms */
+/* a conditional for which the link engine had no slot is sent again after this time: 1 ms */
 #define AGAIN_NS 1000000u
 
 /* Send @condition to the link engine, or remove it there. Returns false if there is no space. */
@@ -235,7 +235,7 @@ int fabemu_group_test(struct fabemu_group *g, uint32_t word, uint64_t value, uns
     struct nic_condition *condition;
 
     if (!err && how > (FABEMU_TEST_REACHED | FABEMU_TEST_UNTIL))
-        err = nic_fail(-EINVAL, "invalid flags for a test");
+        err = nic_fail(-EINVAL, "the flags of the test are invalid");
     if (err)
         return err;
     condition = nic_condition_of(nic_op_new(req, NIC_OP_TEST, FABEMU_ANY_NODE, test_begin));

@@ -172,7 +172,7 @@ int nic_peer_refuses(struct fabemu *fab, struct nic_peer *peer, struct nic_op *o
     if (peer->unreported_incarnation &&
         (!op->named || op->incarnation == peer->unreported_incarnation)) {
         peer->unreported_incarnation = 0;
-        return nic_fail(-EHOSTUNREACH, "data sent to node %u before may have been lost",
+        return nic_fail(-EHOSTUNREACH, "data that was sent to node %u earlier may have been lost",
                         peer->node);
     }
     if (op->named && (op->incarnation != peer->first || !nic_peer_is_there(fab, peer)))

@@ -45,7 +45,8 @@ void nic_peer_send_hello(struct fabemu *fab, struct nic_peer *peer, bool want);
 /** nic_peer_connect - start a handshake with the node's process, or check that it still answers. */
 void nic_peer_connect(struct fabemu *fab, struct nic_peer *peer);
 /**
- * nic_peer_unknown - answer a segment that has a wrong check with a hello, within the rate limit.
+ * nic_peer_unknown - send a hello as the answer to a segment that has a wrong check, within the
+ * rate limit.
  */
 void nic_peer_unknown(struct fabemu *fab, struct nic_peer *peer);
 /**

@@ -7,9 +7,9 @@
  * process that polls twice without success, and does nothing else in between, waits for its next
  * segment. The wait has a limit that grows with each further poll, because a program may poll a
  * limited number of times before it does something for which others wait. A program may compute
- * between two tests (MPI_Test), so polls in tests do not wait, except after many in a row between
- * which no computing counts, and then not for long. These rules use only the program's calls and
- * simulated time, so results do not depend on the host.
+ * between two tests (MPI_Test), so polls in tests do not wait. But after many tests in a row
+ * without computing that counts, each further one waits, though not for long. These rules use only
+ * the program's calls and simulated time, so results do not depend on the host.
  */
 #include "nic/host/progress/progress.h"
 
@@ -30,15 +30,15 @@
 #define NIC_SIM_TESTS    10000u                /* polls in tests that do not wait: 500 us */
 #define NIC_SIM_MOST_PS  UINT64_C(10000000000) /* limit of any wait: 10 ms */
 
-/* Return whether the calling thread only tests. */
+/* Return whether the calling thread is in a call that only tests, such as MPI_Test(). */
 static bool is_test(const struct fabemu *fab)
 {
     return fab->sim.compute.testing && nic_sim_is_owner(fab);
 }
 
 /*
- * Count a poll that found nothing. Return the number of such polls before it, of those that may
- * wait.
+ * Count a poll that found nothing. Returns 0 if this poll must not wait. Otherwise it may wait, and
+ * the result is the number of this wait among the waits in a row, from 1.
  */
 static uint32_t count_empty(struct fabemu *fab)
 {
@@ -78,7 +78,10 @@ static uint32_t poll_rings(struct fabemu *fab)
     return nic_poll(fab);
 }
 
-/* The limit of a wait. Each wait in a row is four times as long as the one before it. */
+/*
+ * Return the local time at which a wait ends at the latest. @waits: number of waits in a row before
+ * it. Each wait is four times as long as the one before it, up to NIC_SIM_MOST_PS.
+ */
 static uint64_t limit_ps(const struct fabemu *fab, uint32_t waits)
 {
     uint64_t most_ps = nic_local_ps(fab) +
@@ -127,7 +130,7 @@ static uint32_t poll_in_turn(struct fabemu *fab)
     return moved;
 }
 
-/* A poll has taken @ps. */
+/* Account for the time @ps that a poll of the owner has taken. */
 static void count_wait(struct fabemu *fab, uint64_t ps)
 {
     struct nic_compute *c = &fab->sim.compute;
@@ -192,9 +195,10 @@ static void note(struct fabemu *fab, enum emu_host_time how)
 }
 
 /*
- * Another thread than the owner reads the clock. It runs when the host lets it, so it must not
- * advance the local time. But if it waits for a time in a loop while no thread polls, and the owner
- * makes no call, for example in pthread_join(), time would stand still.
+ * Handle a reading of the clock by another thread than the owner. The host decides when that thread
+ * runs, so its readings must not advance the local time. But it may wait for a time in a loop while
+ * no thread polls and the owner makes no call, for example in pthread_join(). Then time would stand
+ * still, so after many readings each further one advances it.
  */
 static void read_elsewhere(struct fabemu *fab)
 {
@@ -239,8 +243,8 @@ static uint64_t later_ps(const struct fabemu *fab, uint64_t ps)
 }
 
 /*
- * Let time pass. The adapter handles segments when they arrive. Returns false if this is a signal
- * handler that has interrupted a poll of its thread.
+ * Let @ps of simulated time pass. The adapter handles segments when they arrive. Returns false if
+ * this is a signal handler that has interrupted a poll of its thread.
  */
 static bool pass(struct fabemu *fab, uint64_t ps)
 {
@@ -265,7 +269,7 @@ void nic_sim_settle(struct fabemu *fab)
         pass(fab, 0);
 }
 
-/* Short sleeps are not reported: a program that polls between them may stand still. */
+/* Shorter sleeps are not reported: a program that only polls between them may be in a deadlock. */
 #define SLEEP_REPORTED_NS 1000000000u
 
 static void report_sleep(struct fabemu *fab, uint64_t ns)

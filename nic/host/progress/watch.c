@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * watch.c - if an operation of this process waits for a peer, check regularly that it still
+ * watch.c - if an operation of this process waits for a peer, check regularly that the peer still
  * answers.
  *
  * The hello of peer/handshake.c serves as a keepalive: it is sent about once a second to each such

@@ -2,9 +2,9 @@
 /*
  * batch.c - execute the batches of peers on registered memory, segment by segment.
  *
- * The segments of a batch are requests in a row, so they arrive in order, and none is buffered. The
- * result of a batch is collected, and sent after the last segment as the DATA of a get. Without a
- * result the peer gets a FIN, unless it wants none.
+ * The segments of a batch are consecutive requests, so they are dispatched in order, and each is
+ * executed at once. The result of a batch is collected, and sent after the last segment as the DATA
+ * of a get. Without a result the peer gets a FIN, unless it wants none.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -156,7 +156,7 @@ static inline void record_advance(struct nic_batch *batch, uint64_t n)
 
 static inline void record_copy(struct nic_batch *batch, void *to, const void *from, uint64_t n)
 {
-    if (n == sizeof(uint64_t)) /* a matrix of doubles: a call of memcpy() would take longer */
+    if (n == sizeof(uint64_t)) /* for a matrix of doubles, because calling memcpy() takes longer */
         memcpy(to, from, sizeof(uint64_t));
     else
         memcpy(to, from, n);

@@ -402,7 +402,7 @@ void nic_message_rts(struct fabemu *fab, struct nic_peer *peer, const struct emu
         receive_fill_request(recv, peer->node, peer->incarnation, &wire, seg->hdr.seq);
         receive_fetch(fab, peer, recv, wire.id, wire.bytes);
     } else if (!message_keep(fab, peer, queue, &wire, true, seg->hdr.seq) && !fab->leaving) {
-        /* no FIN while we detach: the exchange of disconnects ends the sender's operation */
+        /* while we detach, no FIN is needed: our disconnect ends the sender's operation */
         nic_fin(fab, peer, wire.id, message_refusal(fab, queue));
     }
 }

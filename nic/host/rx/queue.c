@@ -251,8 +251,9 @@ static void receives_fail(struct fabemu *fab, struct fabemu_queue *queue, uint32
     }
 }
 
-static void offers_fail(struct fabemu *fab, struct fabemu_queue *queue, uint32_t node,
-                        uint64_t first, bool withdrawn)
+/* Fail the long messages (RTS) of ended processes or, if they are @withdrawn, drop them. */
+static void announced_fail(struct fabemu *fab, struct fabemu_queue *queue, uint32_t node,
+                           uint64_t first, bool withdrawn)
 {
     struct emu_list *at, *next;
 
@@ -277,6 +278,6 @@ void nic_queue_fail_older(struct fabemu *fab, uint32_t node, uint64_t first, boo
         if (!fab->queues[id])
             continue;
         receives_fail(fab, fab->queues[id], node, first);
-        offers_fail(fab, fab->queues[id], node, first, withdrawn);
+        announced_fail(fab, fab->queues[id], node, first, withdrawn);
     }
 }

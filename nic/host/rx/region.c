@@ -119,7 +119,7 @@ struct nic_region *nic_region_find(struct fabemu *fab, uint64_t key)
     return region && region->key == key ? region : chosen_find(fab, key);
 }
 
-/* As an integer, because the region of all memory begins at address 0. */
+/* Compute an address as an integer, because the region of all memory begins at address 0. */
 static void *piece_at(const struct fabemu_iov *piece, uint64_t skip)
 {
     return (void *)((uintptr_t)piece->base + skip);
@@ -254,7 +254,7 @@ int nic_region_check(const void *addr, size_t bytes, unsigned access)
 {
     if (access & ~(FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE | FABEMU_REMOTE_ATOMIC) ||
         (uintptr_t)addr + bytes < bytes)
-        return nic_fail(-EINVAL, "invalid access flags or address range");
+        return nic_fail(-EINVAL, "the access flags or the address range are invalid");
     /* SIZE_MAX stands for all memory */
     return bytes == SIZE_MAX ? 0 : nic_buffer_check(addr, bytes);
 }
@@ -334,7 +334,7 @@ int fabemu_unregister(struct fabemu *fab, uint64_t key)
     if (region)
         nic_region_drop(fab, region);
     nic_unlock(fab);
-    return region ? 0 : nic_fail(-ENOENT, "no such key");
+    return region ? 0 : nic_fail(-ENOENT, "no region has this key");
 }
 
 /* Find a region of parts. Returns NULL, with the error in @err, if @key names none. */
@@ -344,7 +344,7 @@ static struct nic_region *parts_find(struct fabemu *fab, uint64_t key, int *err)
 
     if (region && region->by_parts)
         return region;
-    *err = nic_fail(-ENOENT, "no such region of parts");
+    *err = nic_fail(-ENOENT, "no region of parts has this key");
     return NULL;
 }
 
@@ -417,7 +417,7 @@ int fabemu_register_event(struct fabemu *fab, uint64_t key, unsigned access,
     nic_lock(fab);
     region = nic_region_find(fab, key);
     err = region ? nic_access_set(&region->events, access, event)
-                 : nic_fail(-ENOENT, "no such key");
+                 : nic_fail(-ENOENT, "no region has this key");
     nic_unlock(fab);
     return err;
 }

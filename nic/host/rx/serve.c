@@ -49,7 +49,7 @@ static int memory_translate(const struct nic_region *region, const struct nic_wi
  * Read and check a segment of a request for memory. Returns the region. NULL: the segment was
  * malformed, or the request is refused. A request may have several segments, and only its last one
  * is answered. If a segment was refused, all later segments of the request are refused, too,
- * although the process may have mapped the memory meanwhile. @more: segments of it follow.
+ * although the process may have mapped the memory meanwhile. @more: this is not the last segment.
  */
 static struct nic_region *memory_request_read(struct fabemu *fab, struct nic_peer *peer,
                                               const struct emu_seg *seg, unsigned access, bool more,

@@ -37,7 +37,7 @@ NIC_OP_KIND(nic_put_of, struct nic_put, access.op);
 
 struct nic_atomic_access {
     struct nic_access access;
-    const void *operand, *compare; /* op.bytes each; NULL: the operation has none */
+    const void *operand, *compare; /* arrays of op.bytes each; NULL: the operation has none */
     uint64_t copy[2];              /* fabemu_atomic(): both point here */
     uint8_t what;                  /* enum fabemu_atomic_op */
     uint8_t type;                  /* enum fabemu_type */

@@ -31,10 +31,7 @@ struct emu_seg *nic_loop_claim(struct fabemu *fab)
 
 /* --- a group's words ---------------------------------------------------------------- */
 
-/*
- * Must not call nic_claim_up(): before it claims a slot, it sends the words, and for that it calls
- * this function.
- */
+/* This function must not call nic_claim_up(), which calls it to send the words first. */
 static bool word_send(struct fabemu *fab, const struct nic_words *words, uint32_t word)
 {
     struct emu_word set = {.value = words->value[word], .word = word};

@@ -470,7 +470,7 @@ static void ended__names_a_node(void)
         {{1, any, any, ""}, "the member of its group on node 1 died"},
         {{any, 1, any, ""}, "the member of its group on node 1 has left it or met an error"},
         {{any, any, 1, ""}, "no route leads to node 1"},
-        {{any, any, any, ""}, "a member of its group is gone, as reported to node 0, this one"},
+        {{any, any, any, ""}, "node 0, this one, was told that a member of its group is gone"},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

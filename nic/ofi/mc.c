@@ -125,7 +125,7 @@ static void mc_stop(struct ofi_mc *mc)
  * End the collectives in flight. When the group breaks, all their parts complete, except messages
  * that are partly sent. Such a message completes when its remaining segments are sent, or when its
  * receiver does not answer. A thread that is just starting a collective gets an error, too.
- * Errors: -FI_EBUSY, they have not ended within the bound `drain`.
+ * Errors: -FI_EBUSY, some collectives have not ended within the bound `drain`.
  */
 static int mc_abandon(struct ofi_mc *mc)
 {

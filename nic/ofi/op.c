@@ -185,8 +185,9 @@ bool ofi_op_fenced(struct ofi_ep *ep, uint64_t flags)
 
 /*
  * The peer handles requests in the order of their numbers. A message or a short write is one
- * request, but the data of a longer write follows its request, so a message could overtake the data. An
- * operation does not record which of the two it is, so a message waits for short writes, too.
+ * request, but the data of a longer write follows its request, so a message could overtake the
+ * data. An operation does not record which of the two it is, so a message waits for short writes,
+ * too.
  */
 bool ofi_op_after_writes(struct ofi_ep *ep, uint64_t flags)
 {

@@ -18,7 +18,7 @@
 
 /* --- clusters: nodes with the same switches, which all other switches treat alike ----- */
 
-/* Return a cluster with the switches of @node, ascending, each once. */
+/* Return a cluster with the switches of @node in ascending order, without repetitions. */
 static struct cluster cluster_of(const struct topo_node *node)
 {
     struct cluster key = {.members = 1, .next = TOPO_NONE};

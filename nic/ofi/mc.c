@@ -239,7 +239,7 @@ static int join_check(struct ofi_ep *ep, const struct fi_collective_addr *addr, 
 {
     if (!(flags & FI_COLLECTIVE) || !(ep->caps & FI_COLLECTIVE) || ep->sep || !ep->sends ||
         !ep->receives)
-        return -FI_EOPNOTSUPP; /* multicast, a scalable endpoint or a context */
+        return -FI_EOPNOTSUPP; /* for example multicast, or an endpoint that is only a context */
     if (flags & ~(FI_COLLECTIVE | FI_SEND | FI_RECV))
         return -FI_EBADFLAGS;
     if (!(flags & FI_SEND) != !(flags & FI_RECV))

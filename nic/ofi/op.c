@@ -288,7 +288,8 @@ static void op_arm(struct ofi_op *op, const struct ofi_trigger *trigger)
     op->req.context = (void *)trigger->context;
     op->req.after = &trigger->cntr->event;
     op->req.threshold = trigger->threshold;
-    op->req.after_failures = trigger->work != NULL; /* fi_trigger(3): success plus error values */
+    /* the threshold of deferred work counts failures, too: fi_trigger(3) */
+    op->req.after_failures = trigger->work != NULL;
     atomic_store_explicit(&op->cancellable, true, memory_order_release); /* M2 */
 }
 

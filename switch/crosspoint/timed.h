@@ -245,7 +245,7 @@ static inline __attribute__((always_inline)) void timed_work(struct switch_cross
     const struct emu_entry *entry;
 
     if (switch_units_stalled(xp)) {
-        xp->impaired->held |= emu_bit(u); /* switch_units_stall() schedules it again */
+        xp->impaired->held |= emu_bit(u); /* units_act() in crosspoint.c schedules it again */
         return;
     }
     if (work->working) {

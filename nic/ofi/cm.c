@@ -5,10 +5,11 @@
  * Each FI_EP_MSG endpoint, and each passive endpoint, has a *channel*: a separate queue for
  * messages about connections. A client sends CM_CONNECT to the channel of a passive endpoint. The
  * server answers CM_ACCEPT, with the address of the endpoint that it uses, or CM_REJECT. The client
- * confirms CM_ACCEPT by CM_CONFIRM. CM_SHUTDOWN ends a connection. If a channel has closed, the
- * send of a CM_CONNECT or CM_ACCEPT to it fails, which ends the attempt to connect. When a channel
- * closes, it answers CM_REJECT to each CM_CONNECT that has arrived, and CM_SHUTDOWN to each
- * CM_ACCEPT. The messages come from other processes, so the receiver checks each field.
+ * confirms CM_ACCEPT by CM_CONFIRM. CM_SHUTDOWN ends a connection, or an attempt that the server
+ * has accepted. If a channel has closed, the send of a CM_CONNECT or CM_ACCEPT to it fails, which
+ * ends the attempt to connect. When a channel closes, it answers CM_REJECT to each CM_CONNECT that
+ * has arrived, and CM_SHUTDOWN to each CM_ACCEPT. The messages come from other processes, so the
+ * receiver checks each field.
  *
  * A callback of the adapter only appends a message to the list of its channel. The threads that
  * read the event queue handle the list (ofi_cm_step()), because a callback must not call the
@@ -294,7 +295,8 @@ static void handle_message(struct ofi_cm *cm, const struct cm_op *op)
         cm_connected(cm, NULL, 0);
     else if (message->kind == CM_SHUTDOWN && cm->state == CM_CONNECTED)
         cm_disconnected(cm);
-    else if (message->kind == CM_SHUTDOWN && cm->state == CM_ACCEPTING)
+    else if (message->kind == CM_SHUTDOWN &&
+             (cm->state == CM_CONNECTING || cm->state == CM_ACCEPTING))
         cm_report_error(cm, FI_ECONNABORTED, NULL, 0);
 }
 
@@ -441,6 +443,8 @@ void ofi_cm_refuse(struct ofi_cm *cm, const struct ofi_addr *own)
     while ((op = done_take(cm)))
         if (!op->sent && !op->req.status && message_is_valid(op))
             cm_refuse(cm, op, own);
+    if (cm->state == CM_ACCEPTING) /* the client may have been connected already */
+        cm_send(cm, CM_SHUTDOWN, own, &cm->peer, cm->peer_channel, NULL, 0);
 }
 
 int ofi_cm_drain(struct ofi_cm *cm)

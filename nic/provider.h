@@ -9,9 +9,9 @@
 #define PROVIDER_NAME          "fabemu"
 #define PROVIDER_NAME_VARIABLE "FABEMU_PROVIDER_NAME" /* another name for the provider */
 #define PROVIDER_NAME_MAX      31
-#define PROVIDER_NAME_FORM                                                                     \
-    "up to 31 letters, digits, '_' and '-', with a letter first, such as cxi; not ofi_... or " \
-    "off_..."
+#define PROVIDER_NAME_FORM                                                                        \
+    "up to 31 letters, digits, '_' and '-', with a letter first, such as cxi; it must not begin " \
+    "with ofi_ or off_"
 
 /**
  * provider_name_is_valid - return whether the provider may have this name. The prefixes ofi_ and

@@ -33,7 +33,9 @@ static int check_node(struct check *c, uint32_t n)
         if (link->sw == TOPO_NONE)
             continue; /* topo_without() removed the cable */
         if (link->sw >= graph->switches || link->port >= graph->ports)
-            return check_fail(c, "%s: no switch %u port %u", name, link->sw, link->port);
+            return check_fail(c,
+                              "%s: its cable leads to port %u of switch %u, which does not exist",
+                              name, link->port, link->sw);
         const struct topo_end *end = &graph->sw[link->sw].end[link->port];
         if (end->kind != TOPO_END_NODE || end->id != n || end->port != i)
             return check_fail(c, "%s: its cable does not match switch %u port %u", name, link->sw,
@@ -43,7 +45,7 @@ static int check_node(struct check *c, uint32_t n)
     return 0;
 }
 
-/* Does the remote end of the cable name this end? */
+/* Return whether the remote end of the cable names this end. */
 static bool ends_agree(const struct topo_graph *graph, uint32_t s, uint32_t port)
 {
     const struct topo_end *end = &graph->sw[s].end[port];
@@ -122,7 +124,10 @@ static int check_route(struct check *c, uint32_t s)
  * switch on the way up, and for a lower switch on the way down.
  */
 
-/* Does a port lead to a lower switch with the @span nodes from @first, or to node @first alone? */
+/*
+ * Return whether a port leads to a lower switch with the @span nodes from @first on or, if @span is
+ * 1, to node @first.
+ */
 static bool leads_down(const struct topo_graph *graph, uint32_t s, uint32_t port, uint32_t first,
                        uint32_t span)
 {
@@ -199,7 +204,7 @@ int topo_check(const struct topo_graph *graph, struct topo_checked *what, char *
     int err = 0;
 
     if (!graph->ports || graph->ports > TOPO_PORTS_MAX)
-        return check_fail(&c, "%u ports per switch: at most %d", graph->ports, TOPO_PORTS_MAX);
+        return check_fail(&c, "%u ports per switch; want 1 to %d", graph->ports, TOPO_PORTS_MAX);
     for (uint32_t n = 0; n < graph->nodes && !err; n++)
         err = check_node(&c, n);
     for (uint32_t s = 0; s < graph->switches && !err; s++)

@@ -5,11 +5,11 @@
  * A switch of level l has down[l] ports down and up[l] ports up. cables[l] parallel cables join it
  * to each of its children at level l - 1 (one cable to each node at level 0). So it has down[l] /
  * cables[l] children and up[l] / cables[l + 1] parents. The number of a switch in its level
- * consists of one digit for each other level; digits of higher levels are more significant. For a
- * higher level i, the digit says which child of a level-i switch this switch is, or is below. For a
- * lower level i, the digit says which parent of a level-i switch a path takes upwards to reach this
- * switch. Two switches of neighbouring levels are cabled if their digits for all other levels
- * agree.
+ * consists of one digit for each other level; digits of higher levels are more significant. The
+ * digit for a higher level i is the number of the child of a level-i switch that is this switch or
+ * has it below. The digit for a lower level i is the number of the parent that a path upwards to
+ * this switch takes at level i. Two switches of neighbouring levels are cabled if their digits for
+ * all other levels agree.
  *
  * Source: Ohring et al., extended generalized fat trees; Zahavi, parallel ports.
  */
@@ -62,8 +62,7 @@ static const char *from_radix(struct clos *c, uint32_t radix, uint32_t levels, u
         return "radix must be 2 to " TEXT(TOPO_PORTS_WIDE) ", the ports of a switch";
     if (over == 1 && radix % 2)
         return "radix must be even, because half of the ports lead up and half down; over=F gives "
-               "F "
-               "ports down for each port up";
+               "F ports down for each port up";
     if (over < 1 || over >= radix || radix % (over + 1))
         return "over=F needs a radix that is a multiple of F + 1: F ports down for each port up";
     if (levels > 2 && radix % 2)

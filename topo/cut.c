@@ -20,8 +20,8 @@
 
 #include "topo/graph.h"
 
-#define CUT_ROUNDS 16u   /* limit of rounds of exchanges */
-#define CUT_EVEN   256u  /* with more switches, exchanges are not tried for evenness alone */
+#define CUT_ROUNDS 16u  /* limit of rounds of exchanges */
+#define CUT_EVEN   256u /* with more switches, exchanges are tried only if they reduce `crossing` */
 #define CUT_GROWN  4096u /* with more switches, no second order is built */
 
 struct cut {
@@ -244,7 +244,7 @@ static int64_t cut_gain(const struct cut *c, uint32_t s, uint32_t host)
     return (int64_t)to[host] - to[c->host_of[s]];
 }
 
-/* Return whether an exchange was an improvement. @crossing, @uneven: values before the exchange. */
+/* Return whether @c is better than an assignment with these values of `crossing` and `uneven`. */
 static bool cut_is_better(const struct cut *c, uint64_t crossing, uint64_t uneven)
 {
     return c->crossing < crossing || (c->crossing == crossing && c->uneven < uneven);
@@ -320,7 +320,7 @@ static void cut_improve(struct cut *c)
 
 /* --- balance of switches ------------------------------------------------------------ */
 
-/* Return the switch without nodes that is best moved from host @from to @to, or TOPO_NONE. */
+/* Return the switch without nodes whose move from host @from to @to is best, or TOPO_NONE. */
 static uint32_t cut_cheapest(const struct cut *c, uint32_t from, uint32_t to)
 {
     uint32_t best = TOPO_NONE;
@@ -338,9 +338,9 @@ static int64_t cut_above(const struct cut *c, uint32_t h, const uint32_t *bound)
 }
 
 /*
- * Move a switch without nodes to the host that is furthest below its limit: from a host above
- * `least` if that host is below `least`, else from a host above `most`. Returns false if none was
- * moved.
+ * Find the host with the fewest switches compared with its `least`. If it has fewer than `least`,
+ * move a switch without nodes to it from a host with more than `least`. Otherwise, if it has fewer
+ * than `most`, move one from a host with more than `most`. Returns false if none was moved.
  */
 static bool cut_balance(struct cut *c)
 {

@@ -36,7 +36,7 @@ static int check_given(const struct file *file, const struct topo_graph *graph)
 }
 
 /* Use the file's name as the graph's SPEC, with '?' in place of control characters. */
-static void graph_call(struct topo_graph *graph, const char *name)
+static void graph_set_spec(struct topo_graph *graph, const char *name)
 {
     snprintf(graph->spec, sizeof graph->spec, "%s", name);
     for (char *p = graph->spec; *p; p++)
@@ -79,7 +79,7 @@ int topo_read(struct topo_graph **ret, const char *name, const char *text, size_
     if (!err)
         err = file_graph(&graph, &file);
     if (!err) {
-        graph_call(graph, name_tail(name, sizeof graph->spec - 1));
+        graph_set_spec(graph, name_tail(name, sizeof graph->spec - 1));
         err = file_finish(ret, graph, &file);
     }
     if (err == -ENOMEM)

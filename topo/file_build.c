@@ -148,14 +148,14 @@ static int check_device(const struct file *file, uint32_t d, struct ends ends)
     uint32_t cables = ends.to - ends.from;
 
     if (device->kind == DEVICE_SWITCH && cables > TOPO_PORTS_WIDE)
-        return file_fail(file, device->line, "\"%.*s\" has %u cables; a switch here can have %d",
+        return file_fail(file, device->line, "\"%.*s\" has %u cables; fabemu supports at most %d",
                          NAME(file, d), cables, TOPO_PORTS_WIDE);
     if (device->kind != DEVICE_NODE)
         return 0;
     if (!cables)
         return file_fail(file, device->line, "\"%.*s\" has no cable", NAME(file, d));
     if (cables > TOPO_NODE_LINKS_MAX)
-        return file_fail(file, device->line, "\"%.*s\" has %u cables; an adapter here can have %d",
+        return file_fail(file, device->line, "\"%.*s\" has %u cables; fabemu supports at most %d",
                          NAME(file, d), cables, TOPO_NODE_LINKS_MAX);
     for (uint32_t i = ends.from; i < ends.to; i++)
         if (file->device[file->plug[i].remote_device].kind != DEVICE_SWITCH)

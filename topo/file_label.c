@@ -106,7 +106,7 @@ static bool is_adapter(const char *word)
     return false;
 }
 
-/* Return the length of the host, as "node01" in "node01 HCA-1"; 0: none. @ret: gets the host. */
+/* Find the host's name, such as "node01" in "node01 HCA-1". Returns its length, or 0. */
 static size_t find_host(const char *title, const char **ret)
 {
     const char *space = strrchr(title, ' ');

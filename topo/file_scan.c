@@ -219,7 +219,7 @@ static void read_title(struct device *device, const struct cursor *c)
     device->title_length = (uint32_t)(last - first - 1);
 }
 
-/* Report an error if a word resembles a rate but is none, such as "4xFRD". */
+/* Report an error if a word resembles a rate but is not one, such as "4xFRD". */
 static int check_rate(const struct file *file, const char *word, size_t length)
 {
     char text[SHOWN], names[TOPO_RATES][16];
@@ -281,7 +281,7 @@ static int scan_header(struct file *file, struct cursor *c, enum device_kind kin
                          "a list of devices without their cables; run "
                          "ibnetdiscover without -l, -S, -H and -R");
     if (!take_number(c, &given.ports))
-        return file_fail(file, file->line, "number of ports missing; want: %s 36 \"NAME\"", word);
+        return file_fail(file, file->line, "no number of ports; want: %s 36 \"NAME\"", word);
     skip_spaces(c);
     if (!take_name(c, &given.name, &given.length))
         return file_fail(file, file->line,

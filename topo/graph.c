@@ -177,7 +177,7 @@ uint32_t topo_hops(const struct topo_graph *graph, uint32_t src, uint32_t dst)
     return 0;
 }
 
-/* Does any path of cables join the switches of two nodes? @a must have its first link. */
+/* Return whether cables connect two nodes. The first link of @a must have a cable. */
 static bool is_connected(const struct topo_graph *graph, uint32_t a, uint32_t b)
 {
     bool *seen = calloc(graph->switches, sizeof *seen);

@@ -197,7 +197,7 @@ static void plug_backplane(struct rail *rail, uint32_t lower, uint32_t lowers, u
     rail->graph->parts.backplane += lowers * STAGE * PAIR;
 }
 
-/* Return where link @j out of chassis @c begins. The upper routers have equally many such links. */
+/* Return where link @j out of chassis @c begins. The upper routers share these links evenly. */
 static struct topo_at link_out(const struct rail *rail, uint32_t c, uint32_t j)
 {
     uint32_t u = j * STAGE / rail->q->tops;

@@ -18,7 +18,7 @@
 
 /* --- clusters: nodes with the same switches, which all other switches treat alike ----- */
 
-/* Return a cluster with the switches of @node, ascending, each once. */
+/* Return a cluster with the switches of @node in ascending order, without repetitions. */
 static struct cluster cluster_of(const struct topo_node *node)
 {
     struct cluster key = {.members = 1, .next = TOPO_NONE};
@@ -215,7 +215,7 @@ void topo_paths_find(const struct paths *paths, const struct topo_graph *graph,
     for (uint32_t i = 0; i < to->switches; i++)
         paths->hops[to->sw[i]] = 0;
 
-    for (uint32_t i = 0; i < graph->switches; i++) { /* down */
+    for (uint32_t i = 0; i < graph->switches; i++) { /* find the paths down */
         uint32_t s = paths->order[i];
         emu_ports set = ROUTE_HERE;
 
@@ -224,7 +224,7 @@ void topo_paths_find(const struct paths *paths, const struct topo_graph *graph,
         if (sets)
             sets[s * stride] = set;
     }
-    for (uint32_t i = graph->switches; i--;) { /* up */
+    for (uint32_t i = graph->switches; i--;) { /* find the paths up */
         uint32_t s = paths->order[i];
 
         if (paths->hops[s] != ROUTE_UNREACHABLE)

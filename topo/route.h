@@ -14,7 +14,7 @@
 
 /* A cluster: all nodes that are plugged into the same switches. */
 struct cluster {
-    uint32_t sw[TOPO_NODE_LINKS_MAX]; /* these switches, ascending, each once */
+    uint32_t sw[TOPO_NODE_LINKS_MAX]; /* in ascending order, without repetitions */
     uint32_t switches;
     uint32_t members; /* number of nodes in the cluster */
     uint32_t next;    /* next cluster with the same first switch, or TOPO_NONE */

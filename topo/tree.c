@@ -87,7 +87,7 @@ static emu_ports ports_up(const struct topo_graph *graph, uint32_t sw)
 struct step {
     uint32_t sw;
     emu_ports best; /* untried candidate ports to a member that is not below */
-    emu_ports rest; /* other untried ports up, for when `best` is empty */
+    emu_ports rest; /* other untried ports up, which are used after `best` */
 };
 
 /* Returns true if the climb ends at @sw, which has all members below. Else begins @step there. */

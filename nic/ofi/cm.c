@@ -5,10 +5,11 @@
  * Each FI_EP_MSG endpoint, and each passive endpoint, has a *channel*: a separate queue for
  * messages about connections. A client sends CM_CONNECT to the channel of a passive endpoint. The
  * server answers CM_ACCEPT, with the address of the endpoint that it uses, or CM_REJECT. The client
- * confirms CM_ACCEPT by CM_CONFIRM. CM_SHUTDOWN ends a connection. If a channel has closed, the
- * send of a CM_CONNECT or CM_ACCEPT to it fails, which ends the attempt to connect. A channel that
- * closes answers each CM_CONNECT that has arrived by CM_REJECT, and each CM_ACCEPT by CM_SHUTDOWN.
- * The messages come from other processes, so the receiver checks each field.
+ * confirms CM_ACCEPT by CM_CONFIRM. CM_SHUTDOWN ends a connection, or an attempt that the server
+ * has accepted. If a channel has closed, the send of a CM_CONNECT or CM_ACCEPT to it fails, which
+ * ends the attempt to connect. When a channel closes, it answers CM_REJECT to each CM_CONNECT that
+ * has arrived, and CM_SHUTDOWN to each CM_ACCEPT. The messages come from other processes, so the
+ * receiver checks each field.
  *
  * A callback of the adapter only appends a message to the list of its channel. The threads that
  * read the event queue handle the list (ofi_cm_step()), because a callback must not call the
@@ -20,7 +21,7 @@
 #include <string.h>
 #include <time.h>
 
-#define CM_PROBE_MS 1000 /* interval between two checks that the peer still answers */
+#define CM_PROBE_MS 1000 /* interval between checks of the peer; limit of ofi_cm_drain() */
 
 enum cm_kind { CM_CONNECT = 1, CM_ACCEPT, CM_CONFIRM, CM_REJECT, CM_SHUTDOWN, CM_KINDS };
 
@@ -33,8 +34,11 @@ struct cm_message {
 };
 #define CM_HEAD_BYTES offsetof(struct cm_message, data)
 
-/* Return whether the sender of such a message must learn that the receiving channel has closed. */
-static bool cm_begins(enum cm_kind kind)
+/*
+ * Return whether the send of such a message completes only when the peer receives it. If the peer's
+ * channel has closed, this send fails.
+ */
+static bool cm_awaits_receipt(enum cm_kind kind)
 {
     return kind == CM_CONNECT || kind == CM_ACCEPT;
 }
@@ -111,7 +115,7 @@ static int cm_send(struct ofi_cm *cm, enum cm_kind kind, const struct ofi_addr *
     const struct fabemu_dest dest = {.node = peer->node,
                                      .queue = queue,
                                      .incarnation = peer->incarnation,
-                                     .matched = cm_begins(kind)};
+                                     .matched = cm_awaits_receipt(kind)};
     struct fabemu_iov iov = {.bytes = CM_HEAD_BYTES + bytes};
     struct cm_op *op = op_add(cm, true);
     int err;
@@ -291,7 +295,8 @@ static void handle_message(struct ofi_cm *cm, const struct cm_op *op)
         cm_connected(cm, NULL, 0);
     else if (message->kind == CM_SHUTDOWN && cm->state == CM_CONNECTED)
         cm_disconnected(cm);
-    else if (message->kind == CM_SHUTDOWN && cm->state == CM_ACCEPTING)
+    else if (message->kind == CM_SHUTDOWN &&
+             (cm->state == CM_CONNECTING || cm->state == CM_ACCEPTING))
         cm_report_error(cm, FI_ECONNABORTED, NULL, 0);
 }
 
@@ -438,6 +443,8 @@ void ofi_cm_refuse(struct ofi_cm *cm, const struct ofi_addr *own)
     while ((op = done_take(cm)))
         if (!op->sent && !op->req.status && message_is_valid(op))
             cm_refuse(cm, op, own);
+    if (cm->state == CM_ACCEPTING) /* the client may have been connected already */
+        cm_send(cm, CM_SHUTDOWN, own, &cm->peer, cm->peer_channel, NULL, 0);
 }
 
 int ofi_cm_drain(struct ofi_cm *cm)
@@ -445,7 +452,7 @@ int ofi_cm_drain(struct ofi_cm *cm)
     struct ofi_wait wait = ofi_wait_begin(cm->fab, CM_PROBE_MS);
 
     for (struct cm_op *op = cm->ops; op; op = op->next)
-        while (op->sent && !cm_begins(op->message.kind) &&
+        while (op->sent && !cm_awaits_receipt(op->message.kind) &&
                fabemu_req_status(&op->req) == FABEMU_PENDING)
             if (!ofi_wait_step(&wait))
                 return -FI_ETIMEDOUT;

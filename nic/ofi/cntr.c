@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cntr.c - completion counters. Reading a counter steps the adapter. */
+/* cntr.c - completion counters. fi_cntr_read() and fi_cntr_wait() step the adapter. */
 #include "nic/ofi/ep.h"
 #include "nic/ofi/unsupported.h"
 

@@ -14,8 +14,8 @@
 #define OFI_AV_SET_ADDR (UINT64_C(1) << 62)     /* the address of every set */
 #define OFI_MC_ADDR     (UINT64_C(1) << 62 | 1) /* the first address of a group; more follow */
 /*
- * each process's queue for messages of join.c; it belongs to no port, because port 0 means any free
- * queues
+ * Each process's queue for the messages of join.c. No endpoint gets it: a port P stands for the
+ * queues 2P and 2P + 1, except that port 0 stands for any two free queues.
  */
 #define OFI_JOIN_QUEUE 1
 

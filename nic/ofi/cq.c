@@ -19,7 +19,7 @@ void ofi_cq_poll_missed(struct ofi_cq *cq)
 {
     unsigned empty = atomic_load_explicit(&cq->empty, memory_order_relaxed);
 
-    if (empty < OFI_POLLS_BEFORE_SLEEP) /* stop counting here */
+    if (empty < OFI_POLLS_BEFORE_SLEEP) /* the count ends at this value */
         atomic_store_explicit(&cq->empty, empty + 1, memory_order_relaxed);
     if (empty >= OFI_POLLS_BEFORE_IDLE)
         fabemu_idle(cq->domain->fab, empty - OFI_POLLS_BEFORE_IDLE);

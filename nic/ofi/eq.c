@@ -13,15 +13,15 @@
 
 struct eq_event {
     struct eq_event *next;
-    uint32_t code;              /* enum fi_eq_event, or the program's own */
+    uint32_t code;              /* enum fi_eq_event, or a code of the program */
     struct fi_eq_err_entry err; /* err.err 0: the event is no error */
     /* the object that the event concerns; NULL: the program wrote the event */
     const struct fid *fid;
     /* information of FI_CONNREQ; the program owns it after it has read the event */
     struct fi_info *info;
     size_t bytes;
-    /* struct fi_eq_entry, struct fi_eq_cm_entry, or a structure of the program; of an error: its
-       err_data */
+    /* struct fi_eq_entry, struct fi_eq_cm_entry, or a structure of the program; if the event is
+       an error: its err_data */
     uint8_t entry[];
 };
 

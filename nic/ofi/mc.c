@@ -125,7 +125,7 @@ static void mc_stop(struct ofi_mc *mc)
  * End the collectives in flight. When the group breaks, all their parts complete, except messages
  * that are partly sent. Such a message completes when its remaining segments are sent, or when its
  * receiver does not answer. A thread that is just starting a collective gets an error, too.
- * Errors: -FI_EBUSY, they have not ended within the bound `drain`.
+ * Errors: -FI_EBUSY, some collectives have not ended within the bound `drain`.
  */
 static int mc_abandon(struct ofi_mc *mc)
 {
@@ -239,7 +239,7 @@ static int join_check(struct ofi_ep *ep, const struct fi_collective_addr *addr, 
 {
     if (!(flags & FI_COLLECTIVE) || !(ep->caps & FI_COLLECTIVE) || ep->sep || !ep->sends ||
         !ep->receives)
-        return -FI_EOPNOTSUPP; /* multicast, a scalable endpoint or a context */
+        return -FI_EOPNOTSUPP; /* for example multicast, or an endpoint that is only a context */
     if (flags & ~(FI_COLLECTIVE | FI_SEND | FI_RECV))
         return -FI_EBADFLAGS;
     if (!(flags & FI_SEND) != !(flags & FI_RECV))

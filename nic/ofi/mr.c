@@ -33,8 +33,8 @@ static struct ofi_mr *mr_of(struct fid *fid)
     return container_of(fid, struct ofi_mr, mr_fid.fid);
 }
 
-/* Errors: negative errno of fabemu.h. */
-static int mr_count(const struct ofi_mr *mr)
+/* Let the adapter count peers' accesses in the bound counters. Errors: negative errno values. */
+static int mr_attach_counters(const struct ofi_mr *mr)
 {
     int err = 0;
 
@@ -75,7 +75,7 @@ static int mr_enable(struct ofi_mr *mr)
         return err == -EEXIST ? -FI_ENOKEY : -ofi_errno(err);
     mr->registered = true;
     mr->mr_fid.key = key;
-    return -ofi_errno(mr_count(mr));
+    return -ofi_errno(mr_attach_counters(mr));
 }
 
 static int mr_bind(struct fid *fid, struct fid *other, uint64_t flags)
@@ -97,7 +97,7 @@ static int mr_bind(struct fid *fid, struct fid *other, uint64_t flags)
         err = ofi_cntr_bind(mr->domain, other, &mr->reads);
     if (flags & FI_REMOTE_WRITE && !err)
         err = ofi_cntr_bind(mr->domain, other, &mr->writes);
-    return err || !mr->registered ? err : -ofi_errno(mr_count(mr));
+    return err || !mr->registered ? err : -ofi_errno(mr_attach_counters(mr));
 }
 
 static int mr_control(struct fid *fid, int command, void *arg)

@@ -9,8 +9,9 @@
 #include "nic/ofi/ep.h"
 
 /*
- * The buffer takes no more messages, or a message in it is complete: report @op, and the buffer if
- * nothing is pending in it. Lock: the adapter's.
+ * Report a message in a buffer, which is complete. Report the buffer, too, when it takes no more
+ * messages and all its messages are complete. Lock: the adapter's.
+ * @op: the operation of the message or, when the buffer takes no more messages, of the buffer.
  */
 static void multi_done(struct ofi_op *op)
 {
@@ -86,6 +87,6 @@ int ofi_multi_setopt(fid_t fid, int level, int name, const void *value, size_t b
     if (!value || bytes != sizeof min_bytes)
         return -FI_EINVAL;
     min_bytes = *(const size_t *)value;
-    ep->multi_min_bytes = min_bytes ? min_bytes : 1; /* a full buffer takes no message */
+    ep->multi_min_bytes = min_bytes ? min_bytes : 1; /* so that a full buffer is released */
     return 0;
 }

@@ -80,7 +80,7 @@ static uint64_t op_entry_flags(enum ofi_kind kind, enum ofi_count count)
 static void op_set(struct ofi_op *op, const struct ofi_xfer *xfer, enum ofi_count count)
 {
     struct ofi_ep *ep = op->ep;
-    /* a notice is always reported, even by a selective queue */
+    /* a notice is always reported, even with FI_SELECTIVE_COMPLETION */
     bool notice = count == OFI_COUNT_NOTICE;
     const struct ofi_side *side = notice || count == OFI_COUNT_RECV ? &ep->rx : &ep->tx;
 
@@ -131,25 +131,31 @@ void *ofi_op_copy(struct ofi_op *op, const struct fabemu_iov *iov, unsigned piec
     return to;
 }
 
-/* Skip receives, and operations that wait for a peer's write: their flags are in OFI_FROM_PEER. */
+/*
+ * Return whether an operation is in flight, except receives and operations that wait for a peer's
+ * write, which have a flag of OFI_FROM_PEER.
+ */
 static bool op_pending(const struct ofi_op *op)
 {
     return fabemu_req_status(&op->req) == FABEMU_PENDING &&
            !(__atomic_load_n(&op->flags, __ATOMIC_RELAXED) & OFI_FROM_PEER);
 }
 
-/* Skip triggered operations, which can be cancelled: they are ordered by their counters. */
+/*
+ * Return whether an operation is a write in flight. Triggered writes, which can be cancelled, do
+ * not count, because their counters order them.
+ */
 static bool write_pending(const struct ofi_op *op)
 {
     return op_pending(op) && __atomic_load_n(&op->flags, __ATOMIC_RELAXED) & FI_WRITE &&
            !atomic_load_explicit(&op->cancellable, memory_order_relaxed);
 }
 
-static bool any_pending(const struct ofi_ep *ep, bool (*is)(const struct ofi_op *op))
+static bool any_pending(const struct ofi_ep *ep, bool (*must_wait)(const struct ofi_op *op))
 {
     for (const struct ofi_slab *slab = ep->pool.slabs; slab; slab = slab->next)
         for (uint32_t i = 0; i < OFI_SLAB_OPS; i++)
-            if (is(&slab->op[i]))
+            if (must_wait(&slab->op[i]))
                 return true;
     return false;
 }
@@ -159,13 +165,13 @@ bool ofi_op_sends_pending(struct ofi_ep *ep)
     return any_pending(ep, op_pending);
 }
 
-/* Make progress if an operation @is() one for which the caller must wait. */
-static bool op_awaits(struct ofi_ep *ep, bool (*is)(const struct ofi_op *op))
+/* Return whether @must_wait() is true of any operation. If so, make progress. */
+static bool op_awaits(struct ofi_ep *ep, bool (*must_wait)(const struct ofi_op *op))
 {
     bool pending;
 
     ofi_lock(&ep->lock);
-    pending = any_pending(ep, is);
+    pending = any_pending(ep, must_wait);
     ofi_unlock(&ep->lock);
     if (pending)
         fabemu_progress(ep->domain->fab);
@@ -178,8 +184,10 @@ bool ofi_op_fenced(struct ofi_ep *ep, uint64_t flags)
 }
 
 /*
- * A short write is in order without waiting, as messages and writes are requests, which the peer
- * handles in the order of their numbers. The data of a longer write follows its request.
+ * The peer handles requests in the order of their numbers. A message or a short write is one
+ * request, but the data of a longer write follows its request, so a message could overtake the
+ * data. An operation does not record which of the two it is, so a message waits for short writes,
+ * too.
  */
 bool ofi_op_after_writes(struct ofi_ep *ep, uint64_t flags)
 {
@@ -280,11 +288,12 @@ static void op_arm(struct ofi_op *op, const struct ofi_trigger *trigger)
     op->req.context = (void *)trigger->context;
     op->req.after = &trigger->cntr->event;
     op->req.threshold = trigger->threshold;
-    op->req.after_failures = trigger->work != NULL; /* fi_trigger(3): success plus error values */
+    /* the threshold of deferred work counts failures, too: fi_trigger(3) */
+    op->req.after_failures = trigger->work != NULL;
     atomic_store_explicit(&op->cancellable, true, memory_order_release); /* M2 */
 }
 
-/* Return the operation's trigger, and remove it. The caller then releases it. */
+/* Remove and return the operation's trigger. The caller then releases its counter. */
 static struct ofi_trigger trigger_take(struct ofi_op *op)
 {
     struct ofi_trigger trigger = op->trigger;
@@ -468,7 +477,7 @@ int ofi_op_disarm(struct ofi_ep *ep, bool all, const void *context)
 
 /*
  * Search the whole pool, because fi_cancel() is rare, and an index would slow down each message.
- * The lock prevents that another call uses the operation. The adapter decides whether the operation
+ * The lock keeps other calls from using the operation. The adapter decides whether the operation
  * can still be cancelled.
  */
 ssize_t ofi_op_cancel(struct ofi_ep *ep, void *context)

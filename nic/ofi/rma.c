@@ -6,9 +6,9 @@
  * A write is complete when the peer has acknowledged it, as FI_DELIVERY_COMPLETE requires. For
  * reads, FI_INJECT is ignored in the flags of the endpoint, and refused in the flags of a call.
  *
- * The counters of the target endpoint count a transfer with several remote pieces once, when its
- * last piece arrives. At that time other pieces may still be in flight, unless they are writes of
- * at most FABEMU_INJECT_BYTES.
+ * The counters of the target endpoint count a transfer with several remote pieces once, when the
+ * piece that was posted last arrives. At that time earlier pieces may still be in flight, unless
+ * they are writes of at most FABEMU_INJECT_BYTES.
  *
  * A write that carries completion data is a put with a notice for the target endpoint's untagged
  * queue. At the target, one operation of each endpoint waits for notices. When a notice arrives,

@@ -234,7 +234,7 @@ static struct fi_ops sep_fid_ops = {
 };
 
 /*
- * Return the number of contexts that the program wants; 0: the provider does not support so many.
+ * Return the number of contexts that the program wants; 0: the provider does not support that many.
  */
 static size_t sep_contexts(size_t want)
 {

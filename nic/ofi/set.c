@@ -80,7 +80,7 @@ void ofi_wait_set_remove(struct ofi_wait_set *set, struct ofi_source *source)
     members_remove(&set->members, source);
 }
 
-/* Step the adapters of all members. Returns whether a member has an event. */
+/* Step the members' adapters, until a member has an event. Returns whether a member has one. */
 static bool wait_set_ready(struct ofi_source *source)
 {
     struct ofi_wait_set *set = container_of(source, struct ofi_wait_set, source);

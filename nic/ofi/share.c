@@ -31,7 +31,8 @@ struct ofi_srx {
     /* ep.av is the address vector of the endpoints that use the context; NULL: there are none */
     struct ofi_ep ep;
     _Atomic uint32_t refs; /* number of bound endpoints */
-    /* Written under ep.lock. Callbacks read them without it; C1 pairs with C2. */
+    /* The fields below are written under ep.lock. Callbacks read `at` and `oldest` without it; C1
+       pairs with C2. */
     /* the endpoint, by its queue's number; NULL: none */
     _Atomic(struct ofi_ep *) at[OFI_QUEUE_NONE];
     _Atomic(struct ofi_ep *) oldest; /* the endpoint that has used it longest; NULL: none */

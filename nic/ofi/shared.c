@@ -89,7 +89,7 @@ static bool is_named(int fd, const char *path)
            opened.st_ino == named.st_ino;
 }
 
-/* Read the beginning of the file. Returns whether it is that of a table. */
+/* Read the beginning of the file. Returns whether the file is a table. */
 static bool head_read(int fd, struct head *ret)
 {
     return pread(fd, ret, sizeof *ret, 0) == (ssize_t)sizeof *ret && ret->magic == OFI_TABLE_MAGIC;

@@ -21,8 +21,8 @@ static int signal_open(struct ofi_signal *signal, enum fi_wait_obj wait_obj)
     case FI_WAIT_NONE:
     case FI_WAIT_UNSPEC:
     case FI_WAIT_YIELD:
-    /* Supported only for blocking calls. A callback cannot take a mutex that the program may hold
-       while it calls the provider. */
+    /* FI_WAIT_MUTEX_COND works only in blocking calls. A callback cannot take a mutex that the
+       program may hold while it calls the provider. */
     case FI_WAIT_MUTEX_COND:
         return 0;
     case FI_WAIT_FD:

@@ -103,8 +103,8 @@ static bool index_update(struct ofi_entries *entries)
 }
 
 /*
- * Find the lowest entry of @from or, if there is none, the lowest entry without an incarnation.
- * Lock: held.
+ * Find the lowest entry with the address and incarnation of @from or, if there is none, the lowest
+ * entry with this address and no incarnation. Lock: held.
  */
 static fi_addr_t index_find(const struct ofi_entries *entries, enum ofi_kind kind,
                             const struct ofi_peer *from)
@@ -160,8 +160,8 @@ static void entries_unlock(struct ofi_entries *entries)
 
 /*
  * Write a new entry, or a removed one that is used again. The node is stored last, because an entry
- * without a node is not valid. A program that uses an address while it removes it may still read
- * the entry, so all fields are stored atomically.
+ * without a node is not valid. A thread may still read the entry while another one removes it, so
+ * all fields are stored atomically.
  */
 static void entry_write(struct ofi_table *table, uint32_t index, const struct ofi_peer *peer)
 {

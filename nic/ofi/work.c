@@ -6,9 +6,9 @@
  * The provider only names the counter and the threshold in the request.
  *
  * A data transfer that is deferred work is posted by the same functions as any other. The provider
- * replaces its context by the context in struct ofi_work. That has a special event_type, by which
- * ofi_trigger_of() recognises deferred work. A domain keeps its deferred work in a list, from which
- * it can be cancelled. Callbacks take no lock, so they only mark work as complete (`ended`).
+ * replaces its context by the context in struct ofi_work. This context has a special event_type, by
+ * which ofi_trigger_of() recognises deferred work. A domain keeps its deferred work in a list, from
+ * which it can be cancelled. Callbacks take no lock, so they only mark work as complete (`ended`).
  * work_queue() frees complete work when the list has become twice as long as after the last sweep.
  * So adding work takes constant time on average. Source: fi_trigger(3).
  */
@@ -105,7 +105,7 @@ static bool work_ended(const struct ofi_work *work)
     return atomic_load_explicit(&work->ended, memory_order_acquire); /* W2 */
 }
 
-/* Return whether the program can post sends to @ep, or if @receives is set, receives. */
+/* Return whether @ep accepts receives, if @receives is set, or else other operations. */
 static bool work_takes(const struct fid_ep *ep, bool receives)
 {
     return ep && (ep->fid.fclass == FI_CLASS_EP ||

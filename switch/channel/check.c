@@ -5,9 +5,9 @@
  */
 #include "switch/channel/stages.h"
 
-/* Add to @count the segments of each channel that are in a cable's ring, or delayed by @faults. */
-static void count_flying(const struct emu_rx *rx, const struct emu_faults *faults,
-                         uint32_t count[EMU_VCS])
+/* Add to @count, for each channel, the segments in a cable's ring and those delayed by @faults. */
+static void count_in_flight(const struct emu_rx *rx, const struct emu_faults *faults,
+                            uint32_t count[EMU_VCS])
 {
     const struct emu_ring_end *data = &rx->tx->data;
 
@@ -34,7 +34,7 @@ const char *switch_check_channels(const struct emu_rx *rx, const struct emu_vcs 
     uint32_t count[EMU_VCS] = {0};
     uint32_t pool = vcs->pool;
 
-    count_flying(rx, faults, count);
+    count_in_flight(rx, faults, count);
     for (uint32_t at = back->at; at != rx->credit.at; at++)
         count[back->slot[at & back->mask].channel % EMU_VCS] += back->slot[at & back->mask].count;
     for (uint32_t c = 0; c < EMU_VCS; c++) {
@@ -100,8 +100,8 @@ static const char *check_cable(struct switch_channels *ch, uint32_t p)
                 : NULL;
 }
 
-/* Return whether a head (if @reply, a reply) with @tag and channel @c is on the cable to @rx. */
-static bool check_flies(const struct emu_rx *rx, uint32_t c, uint32_t tag, bool reply)
+/* Return whether a head or, if @reply, a reply with @tag and channel @c is on the cable to @rx. */
+static bool check_in_flight(const struct emu_rx *rx, uint32_t c, uint32_t tag, bool reply)
 {
     const struct emu_ring_end *data = &rx->tx->data;
 
@@ -156,14 +156,17 @@ static const char *check_open(const struct switch_channels *ch, uint32_t p)
         if (here && !both)
             return "a channel is open at the receiving end only";
         if (there && !here && !check_unsent(remote, port->rx.peer.port * EMU_VCS + c) &&
-            !check_flies(&port->rx, c, from->vcs.tag[c], false) &&
-            !check_flies(&from->rx, c, from->vcs.tag[c], true))
+            !check_in_flight(&port->rx, c, from->vcs.tag[c], false) &&
+            !check_in_flight(&from->rx, c, from->vcs.tag[c], true))
             return "a channel is open at the sending end only";
     }
     return NULL;
 }
 
-/* Check packet @v: `unsettled` counts its copies, open and wanted; each open copy has a channel. */
+/*
+ * Check that `unsettled` is the number of copies of packet @v, open or wanted, and that each open
+ * copy has a channel.
+ */
 static const char *check_copies(const struct switch_channels *ch, uint32_t v)
 {
     const struct switch_channel_in *in = &ch->in[v];
@@ -200,7 +203,7 @@ static const char *check_queue(const struct switch_channels *ch, uint32_t v, uin
     return in->queued && in->state != CHANNEL_OPEN ? "a closed channel holds segments" : NULL;
 }
 
-static bool check_anything(const struct switch_channel_port *port)
+static bool check_has_requests(const struct switch_channel_port *port)
 {
     uint32_t any = port->replies;
 
@@ -209,7 +212,7 @@ static bool check_anything(const struct switch_channel_port *port)
     return any != 0;
 }
 
-/* Return whether `stopped`, `open_of` and `served` agree, and each channel is of one input. */
+/* Return whether `stopped`, `open_of` and `served` agree, and no channel belongs to two inputs. */
 static bool check_served(const struct switch_channels *ch, const struct switch_channel_port *port)
 {
     uint32_t open = 0;
@@ -240,7 +243,7 @@ static const char *check_port(struct switch_channels *ch, uint32_t p, uint64_t n
 {
     const char *wrong = check_cable(ch, p);
 
-    if (check_anything(&ch->port[p]) != emu_ports_has(ch->queued, p))
+    if (check_has_requests(&ch->port[p]) != emu_ports_has(ch->queued, p))
         return "the set of outputs with something to send is wrong";
     if (ch->port[p].pending != emu_vcs_pending(&ch->port[p].vcs))
         return "an output's count of open channels is wrong";

@@ -131,7 +131,8 @@ uint32_t switch_step_channels_raw(struct emu_dev *dev, uint64_t until_ps)
     if (!emu_ports_any(ch->plugged))
         switch_channel_find_cables(ch);
     ch->news |= switch_take(&ch->sw, EMU_EVENT_CREDIT); /* credits are taken when needed */
-    moved = raw_send(ch); /* waiting packets first, so that arrivals may bypass the buffer */
+    /* send the waiting segments first, so that arrivals may bypass the buffer */
+    moved = raw_send(ch);
     moved += raw_take(ch);
     raw_tick(raw);
     moved += raw_send(ch);

@@ -9,9 +9,9 @@
  * When a channel of an output closes, the switch grants it to a packet that waits.
  *
  * If nothing was sent on an open channel for profile->reply_timeout_ps, the packet or its reply was
- * lost. The switch closes the channel and counts it as a NACK. It measures this time in ticks of an
- * eighth of the time-out, and checks all channels once a tick, so that a packet needs no timer. A
- * late reply finds a channel with another tag, or a closed channel.
+ * lost. The switch closes the channel as if a NACK had arrived. It measures this time in ticks of
+ * an eighth of the time-out, and checks all channels once a tick, so that a packet needs no timer.
+ * A late reply finds a channel with another tag, or a closed channel.
  *
  * A packet that waits for a channel for longer than the time-out gets a NACK. The reason: packets
  * of a higher priority, to a node that never answers, may take all channels of an output again and

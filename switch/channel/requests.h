@@ -41,7 +41,8 @@ static inline void switch_channel_request_segment(struct switch_channels *ch, ui
 {
     struct switch_channel_port *port = &ch->port[o];
 
-    /* first, because GCC 12 with -fsanitize=undefined warns of an overflow after a shift by @c */
+    /* This comes first, because after a shift by @c, GCC 12 with -fsanitize=undefined warns of an
+       overflow. */
     port->input_of[c] = (uint8_t)p;
     port->ready[priority] |= 1u << c;
     port->stopped |= 1u << c;

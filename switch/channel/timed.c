@@ -135,8 +135,8 @@ static inline uint64_t timed_arrive(struct switch_dev *sw, struct emu_order *arr
     enum emu_fate fate;
 
     (void)own;
-    if (switch_channels_timing(ch)->sweep_ps ==
-        EMU_NEVER) /* ticks run only while a channel is open */
+    /* ticks run only while a packet can time out */
+    if (switch_channels_timing(ch)->sweep_ps == EMU_NEVER)
         switch_channels_timing(ch)->sweep_ps = (event.at_ps / ch->tick_ps + 1) * ch->tick_ps;
     if (switch_channel_take(ch, p, event.at_ps, &entry, &fate)) {
         switch_channel_arrive(ch, p, &entry, fate, event.at_ps);

@@ -89,10 +89,11 @@ emu_ports switch_crossbar_shortest(const struct switch_dev *sw, emu_ports outs)
  */
 static void crossbar_onward(struct switch_crossbar *bar, uint32_t port, bool up)
 {
-    bool falls = (up || !emu_profile_retries(bar->sw.profile)) && emu_ports_has(bar->sw.ups, port);
+    bool only_down = (up || !emu_profile_retries(bar->sw.profile)) &&
+                     emu_ports_has(bar->sw.ups, port);
 
     bar->down_only &= ~emu_port(port);
-    bar->down_only |= emu_port_if(port, falls);
+    bar->down_only |= emu_port_if(port, only_down);
 }
 
 uint32_t switch_crossbar_link(struct switch_dev *sw, uint32_t port, bool up, uint64_t at_ps)
@@ -104,7 +105,8 @@ uint32_t switch_crossbar_link(struct switch_dev *sw, uint32_t port, bool up, uin
 
     if (up == !switch_link_is_down(bar, port))
         return 0;
-    if (!up && switch_is_stuck(sw, port)) /* switch_stick(): a port whose link is down does send */
+    /* a stuck port sends while its link is down (switch_stick()) */
+    if (!up && switch_is_stuck(sw, port))
         sw->kind->stick(sw, port, false, goes_ps);
     switch_out_holds(out, out->queued ^ SWITCH_OUT_DOWN);
     bar->light &= ~emu_port(port);

@@ -55,7 +55,7 @@ struct switch_state {
     struct emu_hdr hdr; /* header of the first contribution; the others must match it */
     uint32_t born_ns;   /* when the first contribution was posted, in ns */
     bool active;        /* an operation is in progress */
-    /* hdr is valid: of the operation in progress, or if there is none, of the last operation */
+    /* hdr is valid; if no operation is in progress, it is the header of the last one */
     bool used;
     /* units with parity: set of units with a part in which a fault has flipped a bit */
     uint16_t flipped;

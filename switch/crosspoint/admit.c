@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* admit.c - put a segment that has arrived at its crosspoints, or send it at once. */
+/* admit.c - put an arrived segment at its crosspoints, or send it immediately. */
 #include "switch/crosspoint/admit.h"
 
-/* Send the copies that can go straight to the rings of processes. Returns the other outputs. */
+/*
+ * For each output that leads to a process with space, write a copy into the process's ring. Returns
+ * the other outputs.
+ */
 static emu_ports queue_copy_out(struct switch_crosspoints *xp, emu_ports outs,
                                 const struct emu_entry *entry)
 {
@@ -17,8 +20,8 @@ static emu_ports queue_copy_out(struct switch_crosspoints *xp, emu_ports outs,
 }
 
 /*
- * Send copies of a multicast at once to the outputs in @outs that can take them now. Returns the
- * other outputs, which still need a copy; @entry has a reference to its buffer for each of them.
+ * Write copies of a multicast into the rings of processes that have space. Returns the other
+ * outputs in @outs. @entry then has a reference to its buffer for each of them.
  */
 static emu_ports queue_multicast(struct switch_crosspoints *xp, uint32_t row, emu_ports outs,
                                  const struct emu_entry *entry, uint8_t *share)

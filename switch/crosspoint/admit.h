@@ -3,7 +3,8 @@
  * admit.h - a segment enters the switch: choose its outputs, then put it at the crosspoints of its
  * row. Used by the switch's worker only.
  *
- * A segment crosses the crossbar once, whatever the number of its copies (§2, Multicast).
+ * A segment crosses the crossbar once, whatever the number of its copies.
+ * Source: output-queued routers §2, Multicast.
  */
 #ifndef SWITCH_ADMIT_H
 #define SWITCH_ADMIT_H

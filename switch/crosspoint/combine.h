@@ -56,7 +56,7 @@ void switch_unit_fold(struct switch_crosspoints *xp, const struct switch_group *
 /* Let unit @u process the oldest segment of @row at @at_ps. The caller then flushes results. */
 void switch_unit_take(struct switch_crosspoints *xp, uint32_t u, uint32_t row, uint64_t at_ps);
 
-/* Move waiting results, of all units or of @u, into their rows' crosspoints that have space. */
+/* Move the waiting results of all units, or of unit @u, to crosspoints of its row with space. */
 void switch_units_flush(struct switch_crosspoints *xp, uint64_t at_ps);
 void switch_unit_flush(struct switch_crosspoints *xp, uint32_t u, uint64_t at_ps);
 

@@ -17,7 +17,7 @@
 
 bool switch_is_open_else(struct switch_crosspoints *xp, uint32_t o)
 {
-    /* an output can be open only in this kind of device; in others all outputs are in `shut` */
+    /* only these devices have open outputs; in all others, all outputs are in `shut` */
     struct switch_crosspoints_row *row = switch_row_of(xp);
     emu_ports bit = emu_port(o);
 

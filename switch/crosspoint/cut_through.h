@@ -14,8 +14,8 @@
 uint32_t switch_cut_through(struct switch_crosspoints_row *row, uint32_t r);
 
 /*
- * cut_through.c: do as switch_is_open() for an output that is not a plain local cable. The space at
- * the output is queried only once a pass, because the query reads memory of a process.
+ * cut_through.c: the slow path of switch_is_open(), for an output that is not a plain local cable.
+ * The space at the output is queried only once a pass, because the query reads memory of a process.
  */
 bool switch_is_open_else(struct switch_crosspoints *xp, uint32_t o);
 

@@ -33,18 +33,19 @@ static inline struct emu_entry *row_dequeue(struct switch_crosspoints *xp, uint3
 }
 
 /*
- * Put a segment at a crosspoint, and let timed_news() schedule the output. row_put() handles
- * unicasts to cables.
+ * Put a segment at its crosspoint. timed_news() then schedules the output. row_put() is the faster
+ * function for unicasts to cables.
  */
-static void row_put_else(struct switch_crosspoints *xp, uint32_t r, uint32_t o,
-                         const struct emu_entry *entry, uint8_t share)
+static void row_put_queued(struct switch_crosspoints *xp, uint32_t r, uint32_t o,
+                           const struct emu_entry *entry, uint8_t share)
 {
     (void)share;
     row_gains(xp, r, o, entry);
     xp->bar.runnable |= emu_port(o);
 }
 
-const struct switch_access switch_access_row_timed = {.put = row_put_else, .dequeue = row_dequeue};
+const struct switch_access switch_access_row_timed = {.put = row_put_queued,
+                                                      .dequeue = row_dequeue};
 
 /* Send a segment at its arrival time by output @o, which must be idle. */
 static inline __attribute__((always_inline)) void row_pass(struct switch_crosspoints *xp,
@@ -71,7 +72,7 @@ static inline __attribute__((always_inline)) void row_put(struct switch_crosspoi
     uint64_t at_ps = entry->time_ps, due_ps = EMU_NEVER;
 
     if (!emu_tx_is_cable(&out->tx)) {
-        row_put_else(xp, r, o, entry, share);
+        row_put_queued(xp, r, o, entry, share);
         return;
     }
     if (!planned) {
@@ -192,7 +193,7 @@ uint64_t switch_fetch_timed(const struct emu_dev *dev, enum emu_fetch what, uint
     emu_ports ports = emu_ports_signalled(kept) & emu_ports_below(bar->sw.ports);
 
     switch (what) {
-    case EMU_FETCH_SELF: /* must not read the device itself */
+    case EMU_FETCH_SELF: /* this stage must not read the device itself */
         emu_fetch_line(&bar->sw.route);
         emu_fetch_lines(&bar->runnable, impl + 1);
         return 0;

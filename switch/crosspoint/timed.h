@@ -39,10 +39,10 @@ static inline struct switch_agenda *timed_agenda(struct switch_crosspoints *xp)
 
 /*
  * Schedule output @o, which has a segment that is ready at @ready_ps, to act at @due_ps. EMU_NEVER:
- * the output waits for a credit. A stall is counted when the time of the credit is known, so that
- * the count does not depend on where windows begin. If the process at a host interface has named
- * the time at which it makes space, the output also waits for EMU_EVENT_CREDIT, because the process
- * may end before that time.
+ * the output waits for a credit. The stall of a local cable is counted when the time of the credit
+ * is known, so that the count does not depend on where windows begin. If the process at a host
+ * interface has named the time at which it makes space, the output also waits for EMU_EVENT_CREDIT,
+ * because the process may end before that time.
  */
 static inline void timed_plan_at(struct switch_crosspoints *xp, uint32_t o, uint64_t ready_ps,
                                  uint64_t due_ps)
@@ -245,7 +245,7 @@ static inline __attribute__((always_inline)) void timed_work(struct switch_cross
     const struct emu_entry *entry;
 
     if (switch_units_stalled(xp)) {
-        xp->impaired->held |= emu_bit(u); /* switch_units_stall() schedules it again */
+        xp->impaired->held |= emu_bit(u); /* units_act() in crosspoint.c schedules it again */
         return;
     }
     if (work->working) {

@@ -111,7 +111,7 @@ static inline __attribute__((always_inline)) bool fifo_advance(struct switch_cro
     }
     moved |= emu_ports_any(xp->bar.runnable);
     xp->bar.runnable |= ready;
-    fifos->backed = (fifos->backed & ~emu_port(r)) | emu_port_if(r, fifo->queued != 0);
+    fifos->nonempty = (fifos->nonempty & ~emu_port(r)) | emu_port_if(r, fifo->queued != 0);
     return moved;
 }
 
@@ -166,8 +166,8 @@ static inline void raw_advance(struct switch_crosspoints_raw *raw)
     struct switch_fifos *fifos = raw_fifos(&raw->xp);
     bool moved = false;
 
-    raw->touched |= fifos->backed;
-    emu_each_port (r, fifos->backed)
+    raw->touched |= fifos->nonempty;
+    emu_each_port (r, fifos->nonempty)
         moved |= raw_move(&raw->xp, r);
     if (moved)
         emu_dev_again(&raw->xp.bar.sw.dev);
@@ -215,7 +215,7 @@ static inline void timed_admit(struct switch_crosspoints *xp, uint32_t r,
 
 static inline bool timed_advance(struct switch_crosspoints *xp, uint32_t r, uint64_t at_ps)
 {
-    if (!emu_ports_has(timed_fifos(xp)->backed, r))
+    if (!emu_ports_has(timed_fifos(xp)->nonempty, r))
         return false;
     timed_move(xp, r, at_ps);
     return true;
@@ -292,7 +292,7 @@ static const char *fifo_check(struct switch_dev *sw, uint32_t r, uint64_t now_ps
     fifo = &fifos->in.fifo[r];
     wrong = switch_inputs_check(&fifos->in, &xp->bar, r, now_ps, held, waited_ps);
     if (!wrong && fifo->queued &&
-        (!emu_ports_has(fifos->backed, r) ||
+        (!emu_ports_has(fifos->nonempty, r) ||
          emu_ports_any(fifo_room(xp, r, fifos->in.outs[fifo->list.first]))))
         wrong = "a fifo with segments is not marked as such, or its crosspoints have space";
     return wrong ? wrong : switch_crossbar_check_cable(&xp->bar, r, fifo->queued);

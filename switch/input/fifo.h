@@ -9,7 +9,7 @@
 /* Owned by the switch's worker. */
 struct switch_fifos {
     struct switch_inputs in;
-    emu_ports backed; /* inputs whose FIFO is not empty */
+    emu_ports nonempty; /* inputs whose FIFO is not empty */
 };
 
 struct switch_fifo_raw {

@@ -344,7 +344,10 @@ static const char *slots_check(struct switch_dev *base, uint32_t r, uint64_t now
     return wrong ? wrong : switch_crossbar_check_cable(&sw->bar, r, slots_holds(sw, r));
 }
 
-/* Rebase all times. Slots begin at multiples of their length, so the current slot may grow. */
+/*
+ * Subtract @by_ps from all times. Slots still begin at multiples of their length, so the time until
+ * the next slot may become longer.
+ */
 static void slots_rebase(struct switch_dev *base, uint64_t by_ps)
 {
     struct switch_slots *sw = switch_slots_of(base);

@@ -46,7 +46,7 @@ static inline uint32_t route_pick_next(struct route_state *state, emu_ports best
     return state->last;
 }
 
-/* policy.c: do as route_choose() for any policy. @light: the candidates that are lightly loaded. */
+/* policy.c: the slow path of route_choose(). @light: the candidates that are lightly loaded. */
 uint32_t route_choose_else(struct switch_dev *sw, emu_ports candidates, emu_ports light);
 
 /**

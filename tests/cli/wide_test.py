@@ -123,7 +123,7 @@ class WideTest(FabemuCase):
         self.one_line(self.fabemu("topo", "clos:down=200x4,up=53"), 2, "at most 252 ports")
         self.one_line(self.fabemu("topo", "kary:127,2"), 2, "at most 252")
         self.one_line(self.fabemu("topo", self.file(star(253))), 2,
-                      '"S-1" has 253 cables; a switch here can have 252')
+                      '"S-1" has 253 cables; fabemu supports at most 252')
 
     def test_pipe__is_not_read_twice(self):
         done = subprocess.run([self.command, "topo", "/dev/stdin"], env=self.env, text=True,

@@ -365,7 +365,7 @@ static const struct wrong_file {
     {"\n\nswitch 4 \"s\"\n",
      "net, line 3: 'switch 4 \"s\"' is none of: Switch, Ca, [PORT], NAME=VALUE, # comment"},
     {"[1] \"a\"[1]\n", "net, line 1: a port before any Switch or Ca line"},
-    {"Switch \"s\"\n", "net, line 1: number of ports missing; want: Switch 36 \"NAME\""},
+    {"Switch \"s\"\n", "net, line 1: no number of ports; want: Switch 36 \"NAME\""},
     {"Switch 4 s\n", "net, line 1: no name of 1 to 63 characters in quotes; want: Switch 4 "
                      "\"NAME\""},
     {"Switch 4 \"s\n", "net, line 1: no name of 1 to 63 characters in quotes; want: Switch 4 "
@@ -397,7 +397,7 @@ static const struct wrong_file {
      "net, line 3: a cable between two adapters: there must be a switch between them"},
     {"Switch 9 \"s\"\n[1] \"a\"[1]\n[2] \"a\"[2]\n[3] \"a\"[3]\n[4] \"a\"[4]\n[5] \"a\"[5]\n"
      "[6] \"b\"[1]\nCa 5 \"a\"\nCa 1 \"b\"\n",
-     "net, line 8: \"a\" has 5 cables; an adapter here can have 4"},
+     "net, line 8: \"a\" has 5 cables; fabemu supports at most 4"},
     {"Switch 4 \"s\"\n" TWO "Switch 5 \"s\"\n",
      "net, line 4: \"s\" is described differently in line 1"},
     {"Switch 4 \"s\"\nCa 4 \"s\"\n", "net, line 2: \"s\" is described differently in line 1"},
@@ -451,7 +451,7 @@ static void topo_read__refuses_more_cables_than_a_switch_has(void)
         {252, -EOVERFLOW,
          "switches of 252 ports need the program fabemu-wide, which is not installed: build it "
          "with -Dwide=enabled"},
-        {253, -EINVAL, "net, line 1: \"big\" has 253 cables; a switch here can have 252"},
+        {253, -EINVAL, "net, line 1: \"big\" has 253 cables; fabemu supports at most 252"},
     };
     struct topo_graph *graph = NULL;
     char error[1280], *text;

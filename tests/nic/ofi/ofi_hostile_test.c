@@ -1333,6 +1333,25 @@ static void connection__ends_if_the_client_has_closed(void)
     meeting_close(&m);
 }
 
+/* The server closes after the client has been connected, but before the server has noticed that. */
+static void connection__ends_if_the_accepting_server_has_closed(void)
+{
+    struct meeting m = {0};
+
+    meeting_open(&m);
+    struct fid_ep *client = client_connect(&m);
+    struct fi_info *info = event_wait(m.server, FI_CONNREQ, 0);
+    struct fid_ep *server = end_open(&m, info, m.server);
+
+    CU_ASSERT_EQUAL_FATAL(fi_accept(server, NULL, 0), 0);
+    event_wait(m.client, FI_CONNECTED, 0);
+    closes(&server->fid);
+    event_wait(m.client, FI_SHUTDOWN, 0);
+    closes(&client->fid);
+    fi_freeinfo(info);
+    meeting_close(&m);
+}
+
 /* The passive endpoint closes before it has handled the request, or has closed before. */
 static void connection__is_refused_by_a_closed_server(void)
 {
@@ -1579,6 +1598,7 @@ int main(void)
         CASE(requests__end_with_their_passive_endpoint),
         CASE(connection__may_close_in_any_state),
         CASE(connection__ends_if_the_client_has_closed),
+        CASE(connection__ends_if_the_accepting_server_has_closed),
         CASE(connection__is_refused_by_a_closed_server),
         CASE(connection__may_close_while_a_thread_reads_its_events),
         CASE(objects__may_be_opened_very_often),

@@ -409,8 +409,9 @@ class CliTest(FabemuCase):
         got = json.loads(self.fabemu("topo", "kary:4,4", "--threads", "4", "--json").stdout)
         self.assertEqual(got["workers"], 4)
         self.assertTrue(0 < got["to_other_workers"] < got["cables_a_segment"] < 6)
-        text = self.fabemu("topo", "kary:4,4", "--threads", "device").stdout
+        text = self.fabemu("topo", "kary:4,4", "--threads", "device", "--check").stdout
         self.assertIn("  workers        256: ", text)
+        self.assertIn("  check          1,024 links agree at both ends; 65,536 routes ", text)
 
     def test_topo__counts_what_table_1_counts(self):
         got = json.loads(self.fabemu("topo", "qsnet:640", "--json").stdout)
@@ -419,7 +420,7 @@ class CliTest(FabemuCase):
                                         "top_cables": 640, "backplane_links": 640})
         text = self.fabemu("topo", "qsnet:640").stdout
         self.assertIn("5 node chassis, 3 top chassis (128 top switches), 102 routers", text)
-        self.assertIn("1280 cables: 640 to nodes, 640 between chassis", text)
+        self.assertIn("1,280 cables: 640 to nodes, 640 between chassis", text)
 
     def test_topo__counts_one_in_the_singular(self):
         text = self.fabemu("topo", "qsnet:2").stdout

@@ -113,6 +113,7 @@ class WidthTest(FabemuCase):
                 self.fits("traffic", "--topo", "kary:4,2", "--pattern", pattern)
         self.fits("traffic", "--pattern", "uniform", "--load", "0.1:0.9:0.4", *SHORT)
         self.fits("traffic", "--pattern", "hotspot:1:0.5", "--load", "0.1,0.2", *SHORT)
+        self.fits("traffic", "--pattern", "multicast", "--load", "0.1,0.2", *SHORT)
 
     def test_traffic__with_each_kind_of_line(self):
         lossy = ("--faults", "noisy-links", "--profile", "qsnet3")

@@ -132,6 +132,9 @@ class WidthTest(FabemuCase):
         self.fits("topo", "qsnet:1024", "--check", "--set", "link_retry=go_back_n")
         self.fits("topo", self.file("machine.topo", machine()), "--check")
 
+    def test_progress_of_a_benchmark(self):
+        self.fits("bench", "--quick", "--only", "hops", says="[1 of 1] hops")
+
     def test_lists_of_faults(self):
         self.fits("fault", "--list")
         for name in ("noisy-links", "flap", "slow-node", "cut-link"):

@@ -721,8 +721,10 @@ static int compare_run(struct compare *compare)
 /* Refuse two results on standard output, which no reader could tell apart, and --out -. */
 static int outputs_check(const struct compare *compare)
 {
-    if (output_is_stdout(compare->csv) + output_is_stdout(compare->json) +
-            output_is_stdout(compare->plot) > 1)
+    int count = output_is_stdout(compare->csv) + output_is_stdout(compare->json) +
+                output_is_stdout(compare->plot);
+
+    if (count > 1)
         return options_usage_error("compare", "only one of --csv, --json and --plot can go to "
                                               "standard output; choose files for the others");
     if (output_is_stdout(compare->out))

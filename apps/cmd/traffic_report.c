@@ -421,8 +421,9 @@ static void parameters_text(FILE *out, const char *before, const struct traffic_
     else if (pattern->kind == TRAFFIC_PERMUTATION)
         fprintf(out, "%spermutation  number %u\n", before, pattern->number);
     else if (result->multicast)
-        fprintf(out, "%smulticast    by %s; %s set%s at each source, %.2f destinations on average, "
-                     "distribution %s\n",
+        fprintf(out,
+                "%smulticast    by %s; %s set%s at each source, %.2f destinations on average, "
+                "distribution %s\n",
                 before,
                 config->by_messages ? multicast_of(config, how, sizeof how) : "the switches",
                 amount_count(result->sets).text, plural_s(result->sets), result->fanout,

@@ -8,6 +8,7 @@ import re
 import sys
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
+DOCS = TOP / "docs"
 CODE = re.compile(r"^(`{3,}).*?^\1$|`[^`\n]*`", re.M | re.S)
 LINK = re.compile(r"\]\(([^)\s]+)\)|\b(?:src|href)=\"([^\"]+)\"")
 
@@ -37,12 +38,14 @@ def wrong_links(page, text):
         path = (page.parent / name).resolve() if name else page
         if not path.exists():
             yield f"{link}: there is no such file"
+        elif DOCS in page.parents and DOCS not in path.parents:
+            yield f"{link}: it is not in docs, which is installed alone"
         elif anchor and anchor not in anchors(path.read_text(encoding="utf-8")):
             yield f"{link}: there is no such heading"
 
 
 def main():
-    pages = [TOP / "README.md", *sorted((TOP / "docs").glob("**/*.md"))]
+    pages = [TOP / "README.md", *sorted(DOCS.glob("**/*.md"))]
     texts = {page: page.read_text(encoding="utf-8") for page in pages}
     links = sum(len(LINK.findall(CODE.sub("", text))) for text in texts.values())
     wrong = [f"{page.relative_to(TOP)}: {why}" for page, text in texts.items()

@@ -71,8 +71,19 @@ void audit_print_wrong(FILE *out, const char *before, struct json_object *audit)
         fprintf(out, "%sand %lld more\n", before, more);
 }
 
+static struct amount counted(struct json_object *audit, const char *name)
+{
+    return amount_count((uint64_t)number(audit, name));
+}
+
 void audit_print(FILE *out, const char *name, struct json_object *audit)
 {
+    static const struct {
+        const char *name, *one;
+    } checked[] = {{"cables", "cable"},
+                   {"routes", "route"},
+                   {"groups", "group"},
+                   {"buffers", "buffer"}};
     long long found = number(audit, "found");
     long long partitioned = number(audit, "partitioned"), treeless = number(audit, "treeless");
     struct fold fold;
@@ -83,15 +94,12 @@ void audit_print(FILE *out, const char *name, struct json_object *audit)
     else
         fprintf(out, "%s: right\n", name);
     audit_print_wrong(out, "  ", audit);
-    fprintf(
-        out,
-        "  checked      %lld switch%s, %lld cable%s, %lld route%s, %lld group%s, %lld buffer%s in "
-        "use\n",
-        number(audit, "switches"), plural_es(number(audit, "switches")), number(audit, "cables"),
-        plural_s(number(audit, "cables")), number(audit, "routes"),
-        plural_s(number(audit, "routes")), number(audit, "groups"),
-        plural_s(number(audit, "groups")), number(audit, "buffers"),
-        plural_s(number(audit, "buffers")));
+    fprintf(out, "  checked      %s switch%s", counted(audit, "switches").text,
+            plural_es(number(audit, "switches")));
+    for (size_t i = 0; i < sizeof checked / sizeof checked[0]; i++)
+        fprintf(out, ", %s %s%s", counted(audit, checked[i].name).text, checked[i].one,
+                plural_s(number(audit, checked[i].name)));
+    fputs(" in use\n", out);
     if (partitioned || treeless)
         fprintf(out,
                 "  links out    without the links that are out of use, %lld route%s and %lld "

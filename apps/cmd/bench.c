@@ -175,6 +175,7 @@ int bench_main(int argc, char **argv)
 {
     struct arguments arguments = {.only = NULL};
     struct bench *bench = &arguments.bench;
+    unsigned begun = 0, all = 0; /* benchmarks that run */
     bool skipped = false;
     char missing[512];
 
@@ -182,8 +183,10 @@ int bench_main(int argc, char **argv)
     if (status >= 0)
         return status;
     bool no_mpi = bench_mpi_missing(missing, sizeof missing);
+    for (size_t i = 0; i < BENCHMARKS; i++)
+        all += selected(arguments.only, &benchmarks[i]) && !(benchmarks[i].mpi && no_mpi);
     bench_begin(bench);
-    for (unsigned i = 0; i < BENCHMARKS; i++) {
+    for (size_t i = 0; i < BENCHMARKS; i++) {
         const struct benchmark *benchmark = &benchmarks[i];
 
         if (!selected(arguments.only, benchmark))
@@ -192,7 +195,7 @@ int bench_main(int argc, char **argv)
             skipped = true;
             continue;
         }
-        bench_progress(bench, benchmark->name, i + 1, BENCHMARKS);
+        bench_progress(bench, benchmark->name, ++begun, all);
         benchmark->run(bench, benchmark->arg);
     }
     bench_end(bench);

@@ -728,6 +728,20 @@ static int compare_run(struct compare *compare)
     return status;
 }
 
+/* Refuse two results on standard output, which no reader could tell apart, and --out -. */
+static int outputs_check(const struct compare *compare)
+{
+    int count = output_is_stdout(compare->csv) + output_is_stdout(compare->json) +
+                output_is_stdout(compare->plot);
+
+    if (count > 1)
+        return options_usage_error("compare", "only one of --csv, --json and --plot can go to "
+                                              "standard output; choose files for the others");
+    if (output_is_stdout(compare->out))
+        return options_usage_error("compare", "--out %s: it must be a folder", compare->out);
+    return 0;
+}
+
 static int parse(struct compare *compare, int argc, char **argv)
 {
     const struct option_table own = OPTION_TABLE(rows, compare);
@@ -740,7 +754,9 @@ static int parse(struct compare *compare, int argc, char **argv)
         return options_usage_error("compare", "write '--' and a command, as in: fabemu compare "
                                               "--topo kary:4,2 -- mpirun -np 4 ./program");
     compare->command = argv + options.operands;
-    status = command_check(argv[options.operands]);
+    status = outputs_check(compare);
+    if (!status)
+        status = command_check(argv[options.operands]);
     if (!status)
         status = rows_make(compare);
     compare->table.wanted = compare->table.rows;

@@ -250,9 +250,26 @@ static void print_label(FILE *out, int x, int y, const char *anchor, const char 
     fputs("</text>\n", out);
 }
 
+/* Print the origin as the SVG's description, which viewers do not draw. */
+static void print_description(FILE *out, const struct compare_table *table)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *lines = open_memstream(&text, &bytes);
+
+    fputs("<desc>", out);
+    if (lines) {
+        origin_print(lines, table->origin, "", "", FOLD_NEVER);
+        print_lacking(lines, table, "");
+        fclose(lines);
+        print_escaped(out, text);
+    }
+    fputs("</desc>\n", out);
+    free(text);
+}
+
 void compare_print_svg(FILE *out, const struct compare_table *table)
 {
-    char *command = origin_command(table->origin);
     uint64_t most_ns = 1;
 
     for (unsigned i = 0; i < table->rows; i++)
@@ -260,11 +277,10 @@ void compare_print_svg(FILE *out, const struct compare_table *table)
             most_ns = time_of(&table->row[i]);
     fprintf(out,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%u\" "
-            "font-family=\"sans-serif\" font-size=\"13\">\n<desc>",
+            "font-family=\"sans-serif\" font-size=\"13\">\n",
             NAME_PIXELS + BAR_PIXELS + VALUE_PIXELS, TOP_PIXELS + table->rows * ROW_PIXELS + 12);
-    print_escaped(out, command ? command : "");
-    print_lacking(out, table, "\n");
-    fputs("</desc>\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n", out);
+    print_description(out, table);
+    fputs("<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n", out);
     print_label(out, NAME_PIXELS, 26, "start",
                 table->rows < table->wanted
                     ? "Simulated time to solution; interrupted, so networks are missing"
@@ -281,5 +297,4 @@ void compare_print_svg(FILE *out, const struct compare_table *table)
                     *table->row[i].why ? "failed" : duration_of_ns((double)ns).text);
     }
     fputs("</svg>\n", out);
-    free(command);
 }

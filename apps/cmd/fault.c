@@ -312,6 +312,7 @@ static int live_clear(const char *name, const char *number)
     int status = ask(name, request, NULL, &reply);
     if (status)
         return status;
+    printf("fault %llu is over\n", (unsigned long long)id);
     json_object_put(reply);
     return EXIT_SUCCESS;
 }

@@ -157,13 +157,14 @@ static bool has_bars(void)
 /* Draw a bar "[||||| ]" after the text. @share: the row's size / the largest size. */
 static void draw_bar(int y, attr_t attributes, double share)
 {
-    int room = COLS - ROW_COLUMNS - 3;
+    const int left = ROW_COLUMNS + 1; /* after a space */
+    int room = COLS - left - 3;
 
-    mvaddch(y, ROW_COLUMNS, '[');
+    mvaddch(y, left, '[');
     attrset(attributes);
-    mvhline(y, ROW_COLUMNS + 1, '|', (int)(share * room + 0.5));
+    mvhline(y, left + 1, '|', (int)(share * room + 0.5));
     attrset(A_NORMAL);
-    mvaddch(y, ROW_COLUMNS + 1 + room, ']');
+    mvaddch(y, left + 1 + room, ']');
 }
 
 static void draw_row(int y, const struct telemetry_board_row *row, double size_most)
@@ -198,6 +199,7 @@ static void draw_help(void)
         "arrows, pages, Home scroll",
         "q                   quit",
         "",
+        "hops/s: how often switches forward a segment, summed over the fabric.",
         "Yellow: a process waits for an operation, or segments stall or queue.",
         "Red: errors, or a link that is not up.",
         "POSTED: segments that wait to be sent. UNREAD: delivered, not yet read.",
@@ -216,7 +218,9 @@ static void draw_foot(const struct screen_state *state, const struct telemetry_b
 {
     char text[TELEMETRY_ROW_BYTES];
 
-    if (state->filters || *board->filter)
+    if (COLS < ROW_COLUMNS && !state->filters)
+        snprintf(text, sizeof text, "cut at %d of %d columns  ? q)uit", COLS, ROW_COLUMNS);
+    else if (state->filters || *board->filter)
         snprintf(text, sizeof text, "/%s%s  %u of %u", board->filter, state->filters ? "_" : "",
                  rows ? state->first + 1 : 0, rows);
     else
@@ -226,17 +230,30 @@ static void draw_foot(const struct screen_state *state, const struct telemetry_b
     line(LINES - 1, A_BOLD, text);
 }
 
-void screen_draw(struct screen_state *state, const struct telemetry_board *board,
-                 const struct telemetry_view *view, const struct telemetry_view *before)
+/* Write the first line, with the network's name from @from on. Returns its length. */
+static int head_text(char *ret, size_t bytes, const struct screen_state *state,
+                     const struct telemetry_board *board, const struct telemetry_view *view,
+                     size_t from)
 {
-    uint32_t room = LINES > HEAD_LINES + 1 ? (uint32_t)(LINES - HEAD_LINES - 1) : 0;
-    char text[TELEMETRY_ROW_BYTES], settings[128];
+    return snprintf(ret, bytes, "%s: %s%s  %s%s, %s, clock %s, up %.1f s", view->name,
+                    telemetry_page_name(board->page), state->paused ? "  PAUSED" : "",
+                    from ? "~" : "", view->topo + from, view->profile, view->clock,
+                    telemetry_view_s(view));
+}
 
-    erase();
-    /* begin with the page's name, because a terminal of 80 columns may cut the line's end off */
-    int length = snprintf(text, sizeof text, "%s: %s%s  %s, %s, clock %s, up %.1f s", view->name,
-                          telemetry_page_name(board->page), state->paused ? "  PAUSED" : "",
-                          view->topo, view->profile, view->clock, telemetry_view_s(view));
+static void draw_head(const struct screen_state *state, const struct telemetry_board *board,
+                      const struct telemetry_view *view, const struct telemetry_view *before)
+{
+    char text[TELEMETRY_ROW_BYTES], settings[128];
+    int length = head_text(text, sizeof text, state, board, view, 0);
+    size_t named = strlen(view->topo);
+
+    if (length > COLS) { /* cut the beginning of the network's name, which may be a path */
+        size_t from = (size_t)(length - COLS) + 1;
+        while (from < named && (view->topo[from] & 0xc0) == 0x80) /* inside a character */
+            from++;
+        length = head_text(text, sizeof text, state, board, view, from < named ? from : named);
+    }
     telemetry_view_settings(view, "  ", settings, sizeof settings);
     length += (int)strlen(settings);
     if (length <= COLS && length < (int)sizeof text) /* otherwise only `fabemu status` shows them */
@@ -244,6 +261,15 @@ void screen_draw(struct screen_state *state, const struct telemetry_board *board
     line(0, A_BOLD, text);
     telemetry_board_sums(view, before, text, sizeof text);
     line(1, A_NORMAL, text);
+}
+
+void screen_draw(struct screen_state *state, const struct telemetry_board *board,
+                 const struct telemetry_view *view, const struct telemetry_view *before)
+{
+    uint32_t room = LINES > HEAD_LINES + 1 ? (uint32_t)(LINES - HEAD_LINES - 1) : 0;
+
+    erase();
+    draw_head(state, board, view, before);
     if (state->first + room > board->rows)
         state->first = board->rows > room ? board->rows - room : 0;
     if (state->helps) {

@@ -118,14 +118,15 @@ static void print_parts(FILE *out, const struct topo_graph *graph, const struct 
 
     if (parts->node_chassis)
         fprintf(out,
-                "  made of        %u node chassis, %u top chassis (%u top switch%s), %u router%s\n"
-                "                 %llu cables: %llu to nodes, %u between chassis; %u backplane "
+                "  made of        %u node chassis, %u top chassis (%u top switch%s), %s router%s\n"
+                "                 %s cables: %s to nodes, %s between chassis; %s backplane "
                 "link%s\n",
                 parts->node_chassis, parts->top_chassis, parts->top_switches,
-                plural_es(parts->top_switches), graph->switches, plural_s(graph->switches),
-                (unsigned long long)figures->node_cables + parts->top_cables,
-                (unsigned long long)figures->node_cables, parts->top_cables, parts->backplane,
-                plural_s(parts->backplane));
+                plural_es(parts->top_switches), amount_count(graph->switches).text,
+                plural_s(graph->switches),
+                amount_count(figures->node_cables + parts->top_cables).text,
+                amount_count(figures->node_cables).text, amount_count(parts->top_cables).text,
+                amount_count(parts->backplane).text, plural_s(parts->backplane));
     if (parts->left_out || parts->loops)
         fprintf(out,
                 "  left out       %u device%s neither switch nor node, %u cable%s from a switch to "
@@ -137,17 +138,17 @@ static void print_parts(FILE *out, const struct topo_graph *graph, const struct 
 static void print_checked(FILE *out, const struct topo_checked *checked)
 {
     fprintf(out,
-            "  check          %llu links agree at both ends; %llu routes arrive with any choice of "
+            "  check          %s links agree at both ends; %s routes arrive with any choice of "
             "ports;",
-            (unsigned long long)checked->cables, (unsigned long long)checked->routes);
+            amount_count(checked->cables).text, amount_count(checked->routes).text);
     if (checked->by_levels)
         fputs(" all lead up and then down, so waits form no cycle: no deadlock\n", out);
     else
         fprintf(out,
-                " %llu channel%s, and %llu wait%s of one channel for another "
+                " %s channel%s, and %s wait%s of one channel for another "
                 "(routes, multicast, combining) that form%s no cycle: no deadlock\n",
-                (unsigned long long)checked->channels, plural_s(checked->channels),
-                (unsigned long long)checked->waits, plural_s(checked->waits),
+                amount_count(checked->channels).text, plural_s(checked->channels),
+                amount_count(checked->waits).text, plural_s(checked->waits),
                 checked->waits == 1 ? "s" : "");
 }
 
@@ -168,8 +169,8 @@ static void print_switches(FILE *out, const struct topo_graph *graph)
     uint32_t least, most;
 
     find_sizes(graph, &least, &most);
-    fprintf(out, "  switches       %u in %u level%s, ", graph->switches, graph->levels,
-            plural_s(graph->levels));
+    fprintf(out, "  switches       %s in %u level%s, ", amount_count(graph->switches).text,
+            graph->levels, plural_s(graph->levels));
     if (least == most)
         fprintf(out, "%u port%s each", most, plural_s(most));
     else

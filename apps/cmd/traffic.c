@@ -204,7 +204,7 @@ static void print_result(FILE *out, struct traffic_result *result,
         return;
     }
     if (first)
-        traffic_report_head(out, config, title);
+        traffic_report_head(out, result, config, title);
     traffic_report_row(out, result, config);
 }
 
@@ -447,6 +447,9 @@ int traffic_main(int argc, char **argv)
                                    "--json and --telemetry %s cannot be used together: both print "
                                    "to standard output; choose a file for --telemetry",
                                    own.telemetry);
+    if (own.config.window_ps && own.loads > 1 && !options.json)
+        return options_usage_error("traffic", "--series with several loads needs --json, because "
+                                              "the table of loads has no place for it");
     snprintf(name, sizeof name, "traffic-%d", (int)getpid());
     silence_begin(&silence, SILENCE_MS, BUILDING);
     status = options_fabric(&fabric, &graph, &options, options.web ? name : NULL);

@@ -58,11 +58,11 @@ void traffic_report_text(FILE *out, const struct traffic_result *result,
 
 /**
  * traffic_report_head - print the head of a table of loads: lines that begin with '#', and the
- * names of the columns.
+ * names of the columns. @result: that of the first load.
  * traffic_report_row() - print a line of the table.
  */
-void traffic_report_head(FILE *out, const struct traffic_config *config,
-                         const struct traffic_title *title);
+void traffic_report_head(FILE *out, const struct traffic_result *result,
+                         const struct traffic_config *config, const struct traffic_title *title);
 void traffic_report_row(FILE *out, const struct traffic_result *result,
                         const struct traffic_config *config);
 

@@ -364,12 +364,6 @@ static void rates_text(FILE *out, const struct traffic_result *result)
 static void open_text(FILE *out, const struct traffic_result *result,
                       const struct traffic_config *config)
 {
-    char how[16];
-
-    if (result->multicast)
-        fprintf(out, "  multicast    by %s, %.2f destinations on average\n",
-                config->by_messages ? multicast_of(config, how, sizeof how) : "the switches",
-                result->fanout);
     fprintf(out, "  sources      %u, load %g each, %s, messages of %s byte%s\n", result->senders,
             load_of(config), config->fixed_gaps ? "at fixed intervals" : "Poisson",
             amount_count(result->bytes).text, plural_s(result->bytes));
@@ -408,22 +402,32 @@ static void title_text(FILE *out, const char *before, const struct traffic_confi
 {
     const struct topo_graph *graph = config->fabric.graph;
 
-    fold_printf(out, before, "%s%s on %s: %u nodes, %u switch%s, profile %s, seed %llu\n", before,
-                pattern, graph->spec, graph->nodes, graph->switches, plural_es(graph->switches),
+    fold_printf(out, before, "%s%s on %s: %s nodes, %s switch%s, profile %s, seed %llu\n", before,
+                pattern, graph->spec, amount_count(graph->nodes).text,
+                amount_count(graph->switches).text, plural_es(graph->switches),
                 config->fabric.profile.name, (unsigned long long)config->fabric.seed);
 }
 
-/* Print the parameters of a pattern, but not those of multicasts, which open_text() prints. */
-static void parameters_text(FILE *out, const char *before, const struct traffic_config *config)
+/* Print all parameters of a pattern, including defaults that --pattern did not set. */
+static void parameters_text(FILE *out, const char *before, const struct traffic_result *result,
+                            const struct traffic_config *config)
 {
     const struct traffic_pattern *pattern = &config->pattern;
-    char node[TOPO_SHOWN_BYTES];
+    char node[TOPO_SHOWN_BYTES], how[16];
 
     if (pattern->kind == TRAFFIC_HOTSPOT)
         fprintf(out, "%shot spot     %s, fraction %g of the messages of all others\n", before,
                 topo_show_node(config->fabric.graph, pattern->hot, node), hot_fraction(pattern));
     else if (pattern->kind == TRAFFIC_PERMUTATION)
         fprintf(out, "%spermutation  number %u\n", before, pattern->number);
+    else if (result->multicast)
+        fprintf(out,
+                "%smulticast    by %s; %s set%s at each source, %.2f destinations on average, "
+                "distribution %s\n",
+                before,
+                config->by_messages ? multicast_of(config, how, sizeof how) : "the switches",
+                amount_count(result->sets).text, plural_s(result->sets), result->fanout,
+                traffic_distribution_name(config->law));
 }
 
 static void range_text(FILE *out, const char *what, const struct traffic_range *range)
@@ -461,7 +465,7 @@ void traffic_report_text(FILE *out, const struct traffic_result *result,
     title_text(out, "", config, title->pattern);
     origin_print(out, title->origin, "  origin       ", INDENT, FOLD_COLUMNS);
     out = fold_begin(&fold, out, INDENT, FOLD_COLUMNS);
-    parameters_text(out, "  ", config);
+    parameters_text(out, "  ", result, config);
     if (config->goal) {
         goal_text(out, result, title);
     } else if (!result->collective) {
@@ -482,12 +486,12 @@ void traffic_report_text(FILE *out, const struct traffic_result *result,
         latency_text(out, "latency", &result->latency);
     }
     fprintf(out,
-            "  emulation    %s of simulated time in %s, %u thread%s on %u host%s; %s hop%s, %.2f "
-            "million a second\n",
+            "  emulation    %s of simulated time in %s, %u thread%s on %u host%s; %s hop%s, %s a "
+            "second\n",
             duration_of_ns(ns(result->virtual_ps)).text, duration_of_ns(result->wall_s * 1e9).text,
             result->threads, plural_s(result->threads), result->hosts, plural_s(result->hosts),
             amount_count(result->hops).text, plural_s(result->hops),
-            per((double)result->hops, result->wall_s) / 1e6);
+            amount_of_real(per((double)result->hops, result->wall_s), 0).text);
     if (result->faults.any)
         fprintf(out,
                 "  faults       hit %s %s%s; %llu link%s lost, %llu up again, %llu taken out; "
@@ -504,15 +508,15 @@ void traffic_report_text(FILE *out, const struct traffic_result *result,
     fold_end(&fold);
 }
 
-void traffic_report_head(FILE *out, const struct traffic_config *config,
-                         const struct traffic_title *title)
+void traffic_report_head(FILE *out, const struct traffic_result *result,
+                         const struct traffic_config *config, const struct traffic_title *title)
 {
     static const char *const times[] = {"mean/ns", "median/ns", "p99/ns", "max/ns"};
     struct fold fold;
 
     origin_print(out, title->origin, "# ", "# ", FOLD_COLUMNS);
     title_text(out, "# ", config, title->pattern);
-    parameters_text(fold_begin(&fold, out, "# ", FOLD_COLUMNS), "# ", config);
+    parameters_text(fold_begin(&fold, out, "# ", FOLD_COLUMNS), "# ", result, config);
     fold_end(&fold);
     fprintf(out, "%7s %8s %8s", "load", "offered", "accepted");
     for (size_t i = 0; i < sizeof times / sizeof times[0]; i++)

@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "apps/base/amount.h"
 #include "apps/base/fold.h"
 #include "apps/timeline/timeline.h"
 #include "apps/cmd/host.h"
@@ -124,8 +125,8 @@ static void print_started(const struct up *up, const char *socket_path)
     struct fold fold;
     FILE *out = fold_begin(&fold, to, "  ", FOLD_COLUMNS);
 
-    fprintf(out, "fabric %s: %s, %u nodes, profile %s", name, up->config->graph->spec,
-            up->config->graph->nodes, up->config->profile.name);
+    fprintf(out, "fabric %s: %s, %s nodes, profile %s", name, up->config->graph->spec,
+            amount_count(up->config->graph->nodes).text, up->config->profile.name);
     for (unsigned i = 0; i < up->config->set_count; i++)
         fprintf(out, "%s%s", i ? ", " : " with ", up->config->sets[i]);
     fprintf(out, ", clock %s\n", emu_clock_name(up->config->clock));

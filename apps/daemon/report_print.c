@@ -166,9 +166,9 @@ static void print_fabric(FILE *out, struct json_object *report)
     long long threads = number(report, "threads");
     long long switches = number(report, "switches");
 
-    fprintf(out, "  fabric       %s: %lld nodes, %lld switch%s, profile %s, %lld thread%s\n",
-            text(report, "topo"), number(report, "nodes"), switches, plural_es(switches),
-            report_profile(report).text, threads, plural_s(threads));
+    fprintf(out, "  fabric       %s: %s nodes, %s switch%s, profile %s, %lld thread%s\n",
+            text(report, "topo"), counted(report, "nodes").text, counted(report, "switches").text,
+            plural_es(switches), report_profile(report).text, threads, plural_s(threads));
     fprintf(out, "  clock        %s", text(clock, "mode"));
     if (strcmp(text(clock, "mode"), "real") == 0)
         fprintf(out, ": real-time factor %.3f, worst lag %s", real(clock, "real_time_factor"),

@@ -170,6 +170,8 @@ def main():
     if options.list:
         print_list(figures, rows, options.json)
         return 0
+    if options.out == "-":
+        parser().error("--out -: it must be a folder")
     if not options.fabemu:
         parser().error("--fabemu must name the command that measures")
     if figures and not options.no_plots and not importlib.util.find_spec("matplotlib"):

@@ -39,7 +39,11 @@ class Store:
     def __init__(self, folder, fabemu, fresh):
         self.folder = os.path.join(folder, "points", fabemu.fingerprint)
         self.fabemu = fabemu
-        os.makedirs(folder, exist_ok=True)
+        try:
+            os.makedirs(folder, exist_ok=True)
+        except OSError as error:
+            raise OSError(f"cannot make the folder {folder}: {error.strerror}; choose another "
+                          "--out") from None
         self.lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -43,6 +43,13 @@ class Check(FabemuCase):
                 self.assertIn("4 switches, 8 cables, 8 routes, 0 groups, 0 buffers", text.stdout)
                 self.assertIn("the workers were held for ", text.stdout)
 
+    def test_check__of_many_nodes__has_separators_in_numbers(self):
+        done = self.fabemu("up", "--topo", "kary:32,2", "--threads", "1", "many")
+        self.assertIn("kary:32,2, 1,024 nodes, ", flat(done.stdout))
+        text = flat(self.fabemu("check", "many").stdout)
+        self.assertIn("64 switches, 2,048 cables, 32,768 routes, ", text)
+        self.assertIn("kary:32,2: 1,024 nodes, ", flat(self.fabemu("status", "many").stdout))
+
     def test_check__with_processes_and_a_group__by_the_socket(self):
         path = self.up("busy")
         clients = [self.client(path) for _ in range(4)]

@@ -409,8 +409,9 @@ class CliTest(FabemuCase):
         got = json.loads(self.fabemu("topo", "kary:4,4", "--threads", "4", "--json").stdout)
         self.assertEqual(got["workers"], 4)
         self.assertTrue(0 < got["to_other_workers"] < got["cables_a_segment"] < 6)
-        text = self.fabemu("topo", "kary:4,4", "--threads", "device").stdout
+        text = self.fabemu("topo", "kary:4,4", "--threads", "device", "--check").stdout
         self.assertIn("  workers        256: ", text)
+        self.assertIn("  check          1,024 links agree at both ends; 65,536 routes ", text)
 
     def test_topo__counts_what_table_1_counts(self):
         got = json.loads(self.fabemu("topo", "qsnet:640", "--json").stdout)
@@ -419,7 +420,7 @@ class CliTest(FabemuCase):
                                         "top_cables": 640, "backplane_links": 640})
         text = self.fabemu("topo", "qsnet:640").stdout
         self.assertIn("5 node chassis, 3 top chassis (128 top switches), 102 routers", text)
-        self.assertIn("1280 cables: 640 to nodes, 640 between chassis", text)
+        self.assertIn("1,280 cables: 640 to nodes, 640 between chassis", text)
 
     def test_topo__counts_one_in_the_singular(self):
         text = self.fabemu("topo", "qsnet:2").stdout
@@ -1013,6 +1014,14 @@ class CliTest(FabemuCase):
         with open(os.path.join(self.dir, "here", "report.json")) as f:
             self.assertEqual(json.load(f)["exit_status"], 0)
 
+    def test_scripts_run__writes_only_the_report_to_standard_output(self):
+        done = self.scripts_run("--report", "-", build="#!/bin/sh\necho built\n")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(json.loads(done.stdout)["exit_status"], 0)
+        for text in ("built\n", "\n$ fabemu run --topo kary:2,2 --report - -- mpirun",
+                     "\nfabemu: report"):
+            self.assertIn(text, done.stderr)
+
     def test_scripts_run__prints_a_line_for_each_section_of_hpcc(self):
         done = self.scripts_run(mpirun='#!/bin/sh\nfor name in HPL STREAM; do\n'
                                        'echo "Begin of $name section." >>"$4/hpccoutf.txt"\n'
@@ -1034,6 +1043,11 @@ class CliTest(FabemuCase):
                 self.assertEqual((done.returncode, done.stdout), (2, ""))
                 self.assertIn("--bogus", lines[-1])
                 self.assertLess(len(lines), 10)
+        for words in (["Trixie"], ["trixie", "sid"]):
+            done = subprocess.run([os.path.join(top, "scripts", "other-debian"), *words],
+                                  timeout=60, text=True, stdin=subprocess.DEVNULL,
+                                  capture_output=True)
+            self.refused_at_once(done, "one release", words[-1])
         for name, word, similar in (("test", "tsna", "tsan"), ("test", "--lnog", "--long"),
                                     ("demo", "--headles", "--headless"),
                                     ("build", "--targt", "--target"),

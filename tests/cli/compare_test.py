@@ -81,6 +81,9 @@ class TableTest(CompareTest):
         svg = xml.etree.ElementTree.parse(self.file("t.svg")).getroot()
         texts = [element.text for element in svg.iter("{http://www.w3.org/2000/svg}text")]
         self.assertEqual([text for text in texts if text in names], names)
+        about = svg.find("{http://www.w3.org/2000/svg}desc").text
+        self.assertRegex(about, r"^fabemu [\d.]+, host .*, seed 7\n.*compare --json.*\n"
+                         r"settings combine_order=port\n$")
 
     def test_the_same_run_twice(self):
         table, _, _ = self.compare("--topo", "kary:4,2", "--topo", "kary:4,2", *self.program())
@@ -243,6 +246,8 @@ class OptionsTest(CompareTest):
                 (("--variant", "x: --clock raw", "--", "true"), "have --clock virtual"),
                 (("--variant", "x: --compute cpu", "--", "true"), "the --compute of fabemu"),
                 (("--variant", "x: --report y", "--", "true"), "no option '--report'"),
+                (("--csv", "-", "--json", "-", "--", "true"), "only one of --csv, --json and"),
+                (("--out", "-", "--", "true"), "--out -: it must be a folder"),
                 (("--topo", "kary:2,2") * 17 + ("--", "true"), "at most 16 times")):
             with self.subTest(args=args):
                 done = self.fabemu("compare", *args)

@@ -99,6 +99,7 @@ class FiguresTest(FabemuCase):
                 (("--only",), ["--only"]),
                 (("--jobs", "0"), ["--jobs", "1 to"]),
                 (("--seed", "x"), ["--seed", "number"]),
+                (("--out", "-"), ["--out -", "a folder"]),
                 (("--fast",), ["--fast"]),
                 (("now",), ["now"]),
         ):
@@ -107,7 +108,7 @@ class FiguresTest(FabemuCase):
 
     def test_out_that_cannot_be_made__is_one_line(self):
         done = self.fabemu("figures", "--only", "A1", "--out", "/proc/none")
-        self.one_line(done, 1, "/proc/none")
+        self.one_line(done, 1, "cannot make the folder /proc/none: ", "choose another --out")
 
     # --- what it writes -------------------------------------------------------------
 

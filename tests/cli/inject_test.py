@@ -174,7 +174,7 @@ class InjectTest(FabemuCase):
                          "    1 active          1       1         0  link-down link=0:2\n$")
         status = json.loads(self.fabemu("status", "--json", "mine").stdout)[0]["report"]
         self.assertEqual(status["links"]["out_now"], 1)
-        self.assertEqual(self.fault("--clear", "1").returncode, 0)
+        self.assertEqual(self.fault("--clear", "1").stdout, "fault 1 is over\n")
 
         def is_back():
             links = json.loads(self.fabemu("status", "--json", "mine").stdout)[0]["report"]["links"]

@@ -511,15 +511,31 @@ class Sorted(OnTerminal):
         hops = {s: sum(self.grew("links", 2 * c + (cable[0] == s), 0)
                        for c, cable in enumerate(SHAPE["cables"])
                        if cable[0] == s or (cable[2] and cable[3] == s)) for s in range(8)}
-        room = 120 - 83
+        room = 120 - 84
 
         def bars():
             self.read(0.05)
-            found = {int(row.split()[0]): re.search(r"\[(\|*) *\]$", row) for row in self.rows()}
+            found = {int(row.split()[0]): re.search(r" \[(\|*) *\]$", row) for row in self.rows()}
             return {s: len(bar[1]) if bar else None for s, bar in found.items()}
         wanted = {s: int(hops[s] / max(hops.values()) * room + 0.5) for s in hops}
         until(lambda: bars() == wanted)
         self.assertEqual(bars(), wanted)
+        self.keys("q")
+        self.ended(0)
+
+    def test_a_long_path_of_the_network__is_cut_at_its_beginning(self):
+        self.play(topo="/long path" * 9 + "/ibnetdiscover.txt")
+        self.shows("path/ibnetdiscover.txt, oq2004, clock raw, up 2.0 s\n")
+        self.assertRegex(self.screen.text(), "^played: nodes  ~")
+        self.keys("q")
+        self.ended(0)
+
+    def test_a_narrow_screen__says_that_rows_are_cut(self):
+        self.play()
+        self.screen.size(24, 40)
+        self.resize(24, 40)
+        os.kill(self.top.pid, signal.SIGWINCH)
+        self.shows("cut at 40 of 80 columns  ? q)uit")
         self.keys("q")
         self.ended(0)
 

@@ -74,7 +74,8 @@ class TrafficTest(FabemuCase):
                 ("hotspot:5:1", {"node": 5, "fraction": 1}, "node 5, fraction 1 of"),
                 ("hotspot:5:0.012345678", {"node": 5, "fraction": 0.012345678}, "node 5, "),
                 ("permutation", {"number": 1}, "number 1\n"),
-                ("multicast", {"fanout_law": "uniform", "sets": 1024}, ""),
+                ("multicast", {"fanout_law": "uniform", "sets": 1024},
+                 "by the switches; 1,024 sets at each source, "),
                 ("uniform", {}, "")):
             args = ("--topo", "kary:4,2", "--pattern", pattern, "--load", "0.05")
             self.assertEqual(self.json(*args, *SHORT)["pattern_parameters"], numbers)
@@ -530,6 +531,7 @@ class TrafficTest(FabemuCase):
                  ["skew of 11 ns", "--interval"]),
                 (("--series", "0ns"), ["--series 0ns"]),
                 (("--series", "1000ns"), ["--series", "--measure"]),
+                (("--series", "1us", *SHORT, "--load", "0.1,0.2"), ["--series", "needs --json"]),
                 (("--series", "1ns", "--measure", "1000000ns"), ["100000", "longer window"]),
                 (("--pattern", "barrier", "--series", "1000ns"), ["--series cannot be used"]),
                 (("--noise", "1000ns:10ns"), ["--noise cannot be used"]),

@@ -113,6 +113,7 @@ class WidthTest(FabemuCase):
                 self.fits("traffic", "--topo", "kary:4,2", "--pattern", pattern)
         self.fits("traffic", "--pattern", "uniform", "--load", "0.1:0.9:0.4", *SHORT)
         self.fits("traffic", "--pattern", "hotspot:1:0.5", "--load", "0.1,0.2", *SHORT)
+        self.fits("traffic", "--pattern", "multicast", "--load", "0.1,0.2", *SHORT)
 
     def test_traffic__with_each_kind_of_line(self):
         lossy = ("--faults", "noisy-links", "--profile", "qsnet3")
@@ -130,6 +131,9 @@ class WidthTest(FabemuCase):
         self.fits("topo", "kary:4,4", "--check", "--threads", "4")
         self.fits("topo", "qsnet:1024", "--check", "--set", "link_retry=go_back_n")
         self.fits("topo", self.file("machine.topo", machine()), "--check")
+
+    def test_progress_of_a_benchmark(self):
+        self.fits("bench", "--quick", "--only", "hops", says="[1 of 1] hops")
 
     def test_lists_of_faults(self):
         self.fits("fault", "--list")

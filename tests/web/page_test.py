@@ -756,6 +756,20 @@ class ByHand(InBrowser):
         self.assertLessEqual(counters, form)
         self.check_no_complaints()
 
+    def test_the_header_keeps_its_height(self):
+        """So that the picture does not move under the pointer while the numbers change."""
+        self.up("--topo", "kary:4,2", "--set", "link_retry=go_back_n")
+        for width in range(1100, 1601, 20):
+            self.browser.size(width, 900)
+            self.browser.until("return innerWidth === arguments[0]", width)
+            heights = self.browser.run("""
+                return ["0", "1.07 k", "99.9 M"].map((rate) => {
+                  for (const id of ["hops", "stalls", "combined"])
+                    document.getElementById(id).textContent = rate;
+                  return document.querySelector("header").clientHeight;
+                });""")
+            self.assertEqual(len(set(heights)), 1, (width, heights))
+
     def test_events_are_in_view(self):
         """Five lines of events are visible below the counters of a link."""
         self.up("--topo", "kary:4,2", "--set", "link_retry=go_back_n")
@@ -1053,6 +1067,11 @@ class Played(InBrowser):
                  "wait for credits at the nodes."),
                 (shape, looks(**ways([0] + 2 * [10000] + 5 * [0], [20000] + 7 * [0], 5000),
                               nodes=[[n, 0, 0, 9] for n in range(3, nodes)]),  # blocked
+                 "Node 0 is the hot spot: 7 nodes send more than it takes (it receives 200 k "
+                 "segments/s), so segments wait for credits at the nodes."),
+                ({**shape, "generators": 1},  # sources that have not got a credit for long
+                 looks(**ways([0] + 2 * [10000] + 5 * [0], [20000] + 7 * [0], 5000),
+                       nodes=[[n, 1, 0, 0] for n in range(1, nodes)]),
                  "Node 0 is the hot spot: 7 nodes send more than it takes (it receives 200 k "
                  "segments/s), so segments wait for credits at the nodes."),
                 (shape, looks(**ways([0] + 7 * [10000], [70000] + 7 * [0])), "7 nodes send 700 k "
@@ -1742,14 +1761,38 @@ class Recorded(InBrowser):
         done = self.fabemu("traffic", "--topo", "kary:32,2", "--load", "0.1", "--warmup", "1us",
                            "--measure", "2us", "--telemetry", record)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.browser.size(1920, 1080)
-        self.browser.open(self.start("web", record).stdout.readline().split()[1])
-        self.browser.until("return fabemu.model?.taken > 0 && fabemu.drawn().items.length")
-        texts = self.browser.run("const s = document.getElementById('seek'); s.value = 0;"
-                                 "setTimeout(() => s.dispatchEvent(new Event('input')));" +
-                                 CANVAS_TEXTS)
-        for first in range(0, 1024, 32):
-            self.assertTrue({f"{first}", f"{first}–", f"{first}–{first + 31}"} & set(texts), texts)
+        address = self.start("web", record).stdout.readline().split()[1]
+        for width in (1440, 1920):
+            self.browser.size(width, 1080)
+            self.browser.open(address)
+            self.browser.until("return fabemu.model?.taken > 0 && fabemu.drawn().items.length")
+            texts = self.browser.run("const s = document.getElementById('seek'); s.value = 0;"
+                                     "setTimeout(() => s.dispatchEvent(new Event('input')));" +
+                                     CANVAS_TEXTS)
+            self.assertLessEqual({f"{first}" for first in range(0, 1024, 32)}, set(texts))
+            self.assertFalse({"0–", "31", "0–31"} & set(texts), texts)  # all blocks alike
+        self.cells_are_within_their_blocks()
+
+    def cells_are_within_their_blocks(self):
+        """On a phone, too, no square of a switch or node is wider than its block, and the page is
+        not wider than the screen."""
+        self.browser.size(390, 844)
+        self.browser.until("return innerWidth === 390 && fabemu.drawn().items.length")
+        squares, outside = self.browser.run("""
+            const { fillRect } = CanvasRenderingContext2D.prototype, squares = [];
+            CanvasRenderingContext2D.prototype.fillRect = function (x, y, w, h) {
+              if (w === h) squares.push([x, x + w]);
+              return fillRect.call(this, x, y, w, h);
+            };
+            setTimeout(() => document.getElementById("seek").dispatchEvent(new Event("input")));
+            return new Promise((done) => setTimeout(done, 300)).then(() => {
+              CanvasRenderingContext2D.prototype.fillRect = fillRect;
+              const { items } = fabemu.drawn();
+              return [squares.length, squares.filter(([from, to]) => !items.some(({ x, w }) =>
+                x - w / 2 <= from + 0.01 && to - 0.01 <= x + w / 2))];
+            });""")
+        self.assertGreaterEqual(squares, 1024 + 64)
+        self.assertEqual(outside, [])
 
     def test_several_runs_in_a_recording(self):
         record = os.path.join(self.dir, "record")

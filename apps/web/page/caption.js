@@ -24,10 +24,16 @@ const HOT_MOST = 4;
 
 const sum = (values) => values.reduce((all, value) => all + value, 0);
 
-/* Return the nodes that have sent a segment in the last @count snapshots, or have one to send. */
-function sendersOf(model, count) {
-  const used = model.directionsUsed(count);
-  const sends = Array.from(model.node.posted, (posted) => posted > 0);
+/*
+ * Return the nodes that have sent a segment in recent snapshots, or have one to send. The
+ * sources of synthetic traffic never stop, and do not report what they have to send: in a congested
+ * network, all that have ever sent something count.
+ */
+function sendersOf(model, congested) {
+  const used = model.directionsUsed(congested ? HELD_UP : RECENT);
+  const { posted, sent } = model.node;
+  const sends = Array.from(posted, (count, n) =>
+    count > 0 || (congested && model.synthetic && sent[n] > 0));
   model.cables.forEach(({ toSwitch, peer }, c) => {
     if (!toSwitch && used[2 * c]) sends[peer] = true;
   });
@@ -48,7 +54,7 @@ function flows(model) {
   /* credit_stalls includes the waits at nodes */
   const waits = Math.max(sum(stalls), model.means.credit_stalls || 0);
   const congested = sum(stalls) > STALLS_MATTER * sum(segments);
-  const senders = sendersOf(model, congested ? HELD_UP : RECENT);
+  const senders = sendersOf(model, congested);
   return { segments, waits, sent, received, senders, blocked, congested,
     rate: model.means.sent || 0 };
 }
@@ -75,8 +81,10 @@ function blockedText(model, blocked) {
   const all = model.switchCount([...model.switches.keys()]);
   const count = model.switchCount(blocked);
   if (!count) return "segments wait for credits at the nodes";
-  return `segments wait for credits in ${all === 1 ? "the switch"
-    : `${count === all ? `all ${all}` : `${count} of ${all}`} switches`}`;
+  const where = counted(all, "switch", "switches"); /* "1,280 switches" */
+  if (all === 1) return "segments wait for credits in the switch";
+  return "segments wait for credits in " +
+    (count === all ? `all ${where}` : `${count.toLocaleString("en")} of ${where}`);
 }
 
 function hotSpotText(model, flow) {

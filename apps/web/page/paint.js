@@ -109,6 +109,7 @@ export class Painter {
     if (this.moves) this.layout.edges.forEach((edge) => this.drawDots(edge, seconds));
     this.layout.edges.forEach((edge) => this.drawStates(edge));
     this.layout.items.forEach((item) => this.drawItem(item));
+    this.labelBoxes();
     this.drawWaits();
   }
 
@@ -382,7 +383,7 @@ export class Painter {
   /* Draw a cell for each part in the colour of its load, as large as the space allows. */
   cells(parts, x, y, w, h, colourOf) {
     const { ctx } = this;
-    let size = Math.min(Math.sqrt((w * h) / parts.length), CELL_PX * this.zoom), across;
+    let size = Math.min(Math.sqrt((w * h) / parts.length), CELL_PX * this.zoom, w), across;
     do {
       across = Math.max(Math.floor(w / size), 1);
       size *= 0.97;
@@ -423,17 +424,36 @@ export class Painter {
       (s) => (this.combined[s] > 0 ? theme.combine : this.loadOfSwitch(s)));
     this.cells(item.nodes, x + rim, y + head, w - 2 * rim, h - head - foot,
       (n) => this.loadOfNode(n).colour);
-    const { model } = this, numbers = item.nodes.map((n) => model.nodeNumber(n));
-    const [low, high] = [Math.min(...numbers), Math.max(...numbers)];
-    const count = model.nodeCountOf(item.nodes), counts = [counted(count, "node"), `${count}`];
-    const range = low >= 0 && high - low + 1 === numbers.length;
+  }
+
+  /*
+   * Write the nodes of each box below its cells: how many they are, and their range. In narrow
+   * boxes the range takes two lines, or only its first number is written, if there is space for it
+   * after that of the last box. Boxes of the same width have labels of the same kind.
+   */
+  labelBoxes() {
+    const { ctx, model } = this, last = `${model.shape.nodes - 1}`;
     ctx.font = this.font(0.85);
-    const short = ctx.measureText(`${low}–${high}`).width <= w - 2; /* otherwise in two lines */
-    const named = counts[0] + model.spanText(model.nodeNames, item.nodes);
-    this.label(range && !short ? [`${low}–`, `${low}`] : [named, ...counts], item.x,
-      y + h - 24 * this.zoom, w - 4);
-    if (range)
-      this.label([short ? `${low}–${high}` : `${high}`], item.x, y + h - 10 * this.zoom, w - 2);
+    const wide = (text) => ctx.measureText(text).width;
+    let end = -Infinity; /* of the last number */
+    for (const item of this.layout.items.filter(({ kind }) => kind === "box")) {
+      const { x, w, nodes } = item, numbers = nodes.map((n) => model.nodeNumber(n));
+      const [low, high] = [Math.min(...numbers), Math.max(...numbers)];
+      const count = model.nodeCountOf(nodes), bottom = item.y + item.h / 2;
+      const [first, second] = [bottom - 24 * this.zoom, bottom - 10 * this.zoom];
+      const range = low >= 0 && high - low + 1 === numbers.length;
+      if (!range || wide(`${last}–${last}`) <= w - 2) {
+        this.label([counted(count, "node") + model.spanText(model.nodeNames, nodes),
+          counted(count, "node"), `${count}`], x, first, w - 4);
+        if (range) this.label([`${low}–${high}`], x, second, w);
+      } else if (wide(`${last}–`) <= w - 2) {
+        this.label([`${low}–`], x, first, w);
+        this.label([`${high}`], x, second, w);
+      } else if (x - wide(`${low}`) / 2 >= end + 4) {
+        this.label([`${low}`], x, second, Infinity);
+        end = x + wide(`${low}`) / 2;
+      }
+    }
   }
 
   /* Write the first of the texts that fits. */

@@ -52,8 +52,8 @@ struct self {
 };
 
 /*
- * Set when a process has printed why it fails, or when a signal ends one. The others then fail as a
- * consequence, and print nothing. In memory that all processes share.
+ * This flag is in memory that all processes share. It is set when a process has printed why it
+ * fails, or when a signal ends one. The others then fail as a consequence, and print nothing.
  */
 static atomic_bool *quiet;
 

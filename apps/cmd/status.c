@@ -214,7 +214,7 @@ static void note_left_over(struct status *status, const char *name)
 }
 
 /*
- * Return whether socket @name belongs to an agent, whose coordinator is on this machine, too. Hosts
+ * Return whether socket @name belongs to an agent whose coordinator is on this machine, too. Hosts
  * share a machine if they are network namespaces. The agent answers with the coordinator's reply.
  */
 static bool is_listed_by_coordinator(const char *name, struct json_object *reply)

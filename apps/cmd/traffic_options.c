@@ -20,8 +20,8 @@
 #define SNAPSHOTS_PS 1000000u
 
 /*
- * The patterns with which an option may be used (option_row.group). USE_PAYLOAD: all except
- * barrier.
+ * The patterns with which an option may be used (option_row.group). USE_OPEN: all except
+ * collectives. USE_PAYLOAD: all except barrier.
  */
 enum use { USE_ALL, USE_OPEN, USE_MULTICAST, USE_COLLECTIVE, USE_PAYLOAD };
 

@@ -18,7 +18,8 @@
 #include "nic/fabemu.h"
 #include "nic/provider.h"
 
-static_assert(FABEMU_COLLS == TELEMETRY_COLLECTIVES, "telemetry_collectives has a name for each");
+static_assert(FABEMU_COLLS == TELEMETRY_COLLECTIVES,
+              "telemetry_collectives has a name for each collective");
 
 static const char *const why_names[FABEMU_WHYS] = {
     [FABEMU_WHY_OP] = "operation",      [FABEMU_WHY_TYPE] = "type",
@@ -205,7 +206,7 @@ void report_network(struct json_object *all, const struct fabric_config *config)
         json_add_text(all, "up", topo_up_name(config->graph->up));
 }
 
-/* Build the summary of how the computing of processes counted in simulated time. */
+/* Build the field about the time for which processes computed, in simulated time (--compute). */
 static struct json_object *compute(const struct fabric_config *config,
                                    const struct fabric_totals *totals)
 {
@@ -242,7 +243,7 @@ static struct json_object *outside_sleeps(const struct daemon_sleeps *sleeps,
     return all;
 }
 
-/* Which processes measured the host's time, and how. */
+/* Build the field about processes that measured the host's time, and how. NULL: none did. */
 static struct json_object *host_time(const struct daemon_host_time *record,
                                      const struct topo_graph *graph)
 {

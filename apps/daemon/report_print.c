@@ -102,7 +102,7 @@ struct report_profile report_profile(struct json_object *report)
     return ret;
 }
 
-/* Print how computing counted in simulated time. @compute: NULL on other clocks. */
+/* Print for how long processes computed, in simulated time. @compute: NULL on other clocks. */
 static void print_compute(FILE *out, struct json_object *compute)
 {
     if (strcmp(text(compute, "mode"), "none") == 0 || !compute)
@@ -111,8 +111,8 @@ static void print_compute(FILE *out, struct json_object *compute)
             text(compute, "mode"), lasted(compute, "computed_ns").text,
             counted(compute, "calls").text);
     if (number(compute, "differing"))
-        fprintf(out, ", NOT REPLAYED: %lld made other calls than those of the recording",
-                number(compute, "differing"));
+        fprintf(out, ", NOT REPLAYED: %lld process%s made other calls than those of the recording",
+                number(compute, "differing"), plural_es(number(compute, "differing")));
 }
 
 static void print_sleeps(FILE *out, struct json_object *clock)
@@ -131,7 +131,7 @@ static void print_sleeps(FILE *out, struct json_object *clock)
                 lasted(outside, "longest_ns").text);
 }
 
-/* Print what a process that measures the host's time uses for that. */
+/* Describe the means by which a process measures the host's time. @name: from field "by". */
 static const char *host_time_by(const char *name)
 {
     return strcmp(name, "timers") == 0    ? "timers"
@@ -189,7 +189,7 @@ static void print_fabric(FILE *out, struct json_object *report)
         fprintf(out, ", %lld attempt%s to attach failed", number(processes, "refused"),
                 plural_s(number(processes, "refused")));
     if (number(processes, "cut_off"))
-        fprintf(out, ", %lld cut off: did not take their segments", number(processes, "cut_off"));
+        fprintf(out, ", %lld cut off for not reading segments", number(processes, "cut_off"));
     if (number(processes, "disconnects_unconfirmed"))
         fprintf(out, ", %s not complete in time",
                 counted_of(processes, "disconnects_unconfirmed", "disconnect").text);
@@ -215,7 +215,7 @@ static void print_programs(FILE *out, struct json_object *programs, double facto
             duration_of_ns(late_ns).text, duration_of_ns(attached_ns).text,
             100 * late_ns / attached_ns);
     if (late)
-        fputs("               what they measured may be this host's speed, not the network's\n",
+        fputs("               their measurements may show this host's speed, not the network's\n",
               out);
     if (late && longest)
         fprintf(out,

@@ -154,9 +154,11 @@ static void print_host_time(FILE *out, struct json_object *clock)
     if (processes > 1)
         fprintf(out, " and %lld other%s use", processes - 1, plural_s(processes - 1));
     fprintf(out, "%s the host's time, by ", processes > 1 ? "" : " uses");
-    for (size_t i = 0; i < json_object_array_length(by); i++)
-        fprintf(out, "%s%s", i ? " and " : "",
-                host_time_by(json_object_get_string(json_object_array_get_idx(by, i))));
+    for (size_t i = 0; i < emu_json_count(by); i++) {
+        const char *name = json_object_get_string(emu_json_at(by, i));
+
+        fprintf(out, "%s%s", i ? " and " : "", host_time_by(name ? name : ""));
+    }
 }
 
 static void print_fabric(FILE *out, struct json_object *report)
@@ -422,7 +424,8 @@ static void print_counts(FILE *out, const char *title, struct json_object *count
         {
             size_t length = strlen(name);
 
-            if (json_object_get_int64(count) == 1 && name[length - 1] == 's') /* "1 hop" */
+            if (json_object_get_int64(count) == 1 && length &&
+                name[length - 1] == 's') /* "1 hop" */
                 length--;
             fprintf(out, "%s%s %.*s", before, counted(counts, name).text, (int)length, name);
             before = ", ";

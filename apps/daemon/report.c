@@ -353,13 +353,16 @@ static struct json_object *add_totals(struct json_object *object, enum section w
 }
 
 /* Return the ends of a direction of a cable, as in "switch 0:3 to node 3". */
-static struct json_object *link_ends(const struct fabric_cable *cable, bool out)
+static struct json_object *link_ends(const struct topo_graph *graph,
+                                     const struct fabric_cable *cable, bool out)
 {
     char first[32], second[32], text[80];
 
-    snprintf(first, sizeof first, "switch %u:%u", cable->at.sw, cable->at.port);
+    snprintf(first, sizeof first, "switch %u:%u", cable->at.sw,
+             topo_switch_port(graph, cable->at.sw, cable->at.port));
     if (cable->kind == TOPO_END_SWITCH)
-        snprintf(second, sizeof second, "switch %u:%u", cable->peer.sw, cable->peer.port);
+        snprintf(second, sizeof second, "switch %u:%u", cable->peer.sw,
+                 topo_switch_port(graph, cable->peer.sw, cable->peer.port));
     else
         snprintf(second, sizeof second, "node %u", cable->node);
     snprintf(text, sizeof text, "%s to %s", out ? first : second, out ? second : first);
@@ -388,7 +391,9 @@ static struct json_object *link_load(struct fabric *fabric)
     json_add_number(all, "segments", sum);
     json_add_number(all, "most", most);
     json_object_object_add(all, "most_at",
-                           most ? link_ends(fabric_cable(fabric, busiest / 2), busiest % 2) : NULL);
+                           most ? link_ends(fabric_graph(fabric), fabric_cable(fabric, busiest / 2),
+                                            busiest % 2)
+                                : NULL);
     return all;
 }
 

@@ -375,6 +375,12 @@ class CliTest(FabemuCase):
                 self.one_line(self.with_mounts(mounts, "run", "--", "true"), 1,
                               "cannot listen on", "; set XDG_RUNTIME_DIR to a writable directory")
 
+    def test_status__fails_if_the_folder_of_sockets_cannot_be_listed(self):
+        folder = os.path.join(self.dir, "fabemu")
+        os.makedirs(folder, exist_ok=True)
+        os.chmod(folder, 0o755)
+        self.one_line(self.fabemu("status"), 1, "is open to other users")
+
     def test_runtime_dir__needs_no_tidy_path(self):
         done = self.fabemu("up", "dir", env={**self.env, "XDG_RUNTIME_DIR": self.dir + "//"})
         self.assertIn(f"socket {self.socket_path('dir')}\n", done.stdout)

@@ -28,7 +28,7 @@
 #include "apps/web/web.h"
 #include "emu/util/now.h"
 
-#define PROGRESS_MS      100 /* time between two updates of the progress on a terminal */
+#define PROGRESS_MS      100 /* time between two updates of the progress and checks for signals */
 #define EXIT_INTERRUPTED (128 + SIGINT)
 #define BUILDING         "traffic: building the network"
 

@@ -52,8 +52,8 @@ struct self {
 };
 
 /*
- * Set when a process has printed why it fails, or when a signal ends one. The others then fail as a
- * consequence, and print nothing. In memory that all processes share.
+ * This flag is in memory that all processes share. It is set when a process has printed why it
+ * fails, or when a signal ends one. The others then fail as a consequence, and print nothing.
  */
 static atomic_bool *quiet;
 
@@ -326,9 +326,18 @@ static int usage(FILE *out, int status)
     return status;
 }
 
+/* Return the number of nodes; 0: @text is not a number, or is too large. */
+static uint32_t nodes_of(const char *text)
+{
+    char *end;
+    unsigned long count = strtoul(text, &end, 10);
+
+    return *text >= '0' && *text <= '9' && !*end && count <= UINT16_MAX ? (uint32_t)count : 0;
+}
+
 int main(int argc, char **argv)
 {
-    uint32_t count = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 0;
+    uint32_t count = argc > 1 ? nodes_of(argv[1]) : 0;
     double seconds = argc > 2 ? strtod(argv[2], NULL) : 0;
     double pace = argc > 3 ? strtod(argv[3], NULL) : 6;
     pid_t *pids;

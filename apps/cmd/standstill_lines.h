@@ -10,7 +10,7 @@
 
 struct json_object;
 
-/** standstill_for_ns - return the time without movement, or 0. @message: a status or event. */
+/** standstill_for_ns - return for how long nothing has moved, or 0. @message: a status or event. */
 int64_t standstill_for_ns(struct json_object *message);
 /** standstill_starved_ns - return for how much of that time threads had no core. */
 int64_t standstill_starved_ns(struct json_object *message);

@@ -214,7 +214,7 @@ static void note_left_over(struct status *status, const char *name)
 }
 
 /*
- * Return whether socket @name belongs to an agent, whose coordinator is on this machine, too. Hosts
+ * Return whether socket @name belongs to an agent whose coordinator is on this machine, too. Hosts
  * share a machine if they are network namespaces. The agent answers with the coordinator's reply.
  */
 static bool is_listed_by_coordinator(const char *name, struct json_object *reply)
@@ -286,6 +286,7 @@ int status_main(int argc, char **argv)
     struct status status = {0};
     const char *name;
     char error[512];
+    int err = 0;
 
     struct option_table own = OPTION_TABLE(rows, &status);
     int exit_status = options_parse_name(&options, &name, &status_command, &own, argc, argv);
@@ -302,12 +303,16 @@ int status_main(int argc, char **argv)
     status.array = json_object_new_array();
     if (status.report)
         one_status(&status, name);
-    else if (paths_list(one_status, &status, error, sizeof error))
+    else
+        err = paths_list(one_status, &status, error, sizeof error);
+    if (err) {
         print_message("%s", error);
+        status.failed = true;
+    }
     if (status.left_over)
         print_message("%u socket%s left over from fabrics that have crashed; remove with: rm%s",
                       status.left_over, status.left_over == 1 ? " is" : "s are", status.left_paths);
-    exit_status = status.report && status.failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    exit_status = err || (status.report && status.failed) ? EXIT_FAILURE : EXIT_SUCCESS;
     if (options.json && !exit_status)
         options_print_json(status.array);
     else if (!options.json && !status.running && !status.failed)

@@ -86,7 +86,7 @@ struct screen_state {
     bool quits;
 };
 
-/** screen_there - return whether this build has ncurses. If not, all other functions are empty. */
+/** screen_there - return whether this build has ncurses. If not, the functions below do nothing. */
 bool screen_there(void);
 
 /** screen_open - take over the terminal. Returns false if its type is unknown. */

@@ -179,8 +179,8 @@ static void print_switches(FILE *out, const struct topo_graph *graph)
 }
 
 /*
- * Print the memory. In the emulator, all switches of a network have the same number of ports, and
- * those of a network from a file may have no place for unused ports.
+ * Print the memory. The emulator gives all switches of a network the same number of ports. For a
+ * network from a file, this number may be enough only for the ports in use.
  */
 static void print_memory(FILE *out, const struct topo_graph *graph,
                          const struct fabric_bytes *bytes)

@@ -28,7 +28,7 @@
 #include "apps/web/web.h"
 #include "emu/util/now.h"
 
-#define PROGRESS_MS      100 /* between two checks, and two lines on a terminal */
+#define PROGRESS_MS      100 /* time between two updates of the progress and checks for signals */
 #define EXIT_INTERRUPTED (128 + SIGINT)
 #define BUILDING         "traffic: building the network"
 
@@ -68,10 +68,10 @@ static const struct options_command traffic_command = {
 
 struct progress {
     bool terminal;           /* show the progress in a line of the terminal */
-    struct silence *silence; /* ended on a terminal when the first run begins */
+    struct silence *silence; /* on a terminal, progress_print() ends it */
     int64_t checked_ms;      /* the last check for an interrupt, by emu_now_ms() */
     uint32_t run, runs;      /* index of the current run; number of runs */
-    double done;             /* of the current run, 0 to 1 */
+    double done;             /* finished fraction of the current run, 0 to 1 */
 };
 
 /* The signals after which a run stops and prints its results. interrupt_hold() fills the set. */
@@ -465,7 +465,7 @@ int traffic_main(int argc, char **argv)
         status = traffic_options_config(&config, &own, &fabric);
     if (!status) {
         config.faults = options.faults ? &faults : NULL;
-        /* the next steps may wait for a host, a browser or a reader, and build nothing */
+        /* the next steps may wait for a host, a browser or a reader, so BUILDING would be wrong */
         if (options.cluster || options.web || options.capture || own.telemetry)
             silence_end(&silence);
         status = snapshots_open(&config.snapshots.out, &snapshots, own.telemetry);

@@ -20,8 +20,8 @@
 #define SNAPSHOTS_PS 1000000u
 
 /*
- * The patterns with which an option may be used (option_row.group). USE_PAYLOAD: all except
- * barrier.
+ * The patterns with which an option may be used (option_row.group). USE_OPEN: all except
+ * collectives. USE_PAYLOAD: all except barrier.
  */
 enum use { USE_ALL, USE_OPEN, USE_MULTICAST, USE_COLLECTIVE, USE_PAYLOAD };
 
@@ -181,17 +181,17 @@ static bool read_tclass(void *into, const char *value, const char **right)
 static bool read_storage(void *into, const char *value, const char **right)
 {
     struct traffic_options *o = into;
-    const char *colon = strchr(value, ':');
+    size_t bytes = strcspn(value, ":");
     char servers[16];
     uint64_t count;
 
     *right = "a number of servers from 1 on, and optionally a colon and a traffic class: default, "
              "bulk or latency";
-    snprintf(servers, sizeof servers, "%.*s", colon ? (int)(colon - value) : 15, value);
+    snprintf(servers, sizeof servers, "%.*s", (int)(bytes < sizeof servers ? bytes : 0), value);
     if (!options_count(servers, 1, UINT32_MAX, &count))
         return false;
     o->config.servers = (uint32_t)count;
-    return !colon || tclass_of(colon + 1, &o->config.storage_tclass);
+    return !value[bytes] || tclass_of(value + bytes + 1, &o->config.storage_tclass);
 }
 
 static bool read_noise(void *into, const char *value, const char **right)

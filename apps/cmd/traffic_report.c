@@ -114,8 +114,8 @@ static struct json_object *series_json(const struct traffic_series *series)
     return object;
 }
 
-static void open_json(struct json_object *all, const struct traffic_result *result,
-                      const struct traffic_config *config)
+static void open_loop_json(struct json_object *all, const struct traffic_result *result,
+                           const struct traffic_config *config)
 {
     char how[16];
 
@@ -168,17 +168,18 @@ static struct json_object *parameters_json(const struct traffic_result *result,
     return all;
 }
 
-struct by_name {
+struct collective_text {
     char text[24];
 };
 
-static struct by_name by_of(const struct traffic_config *config)
+/* Return the value of --collective, such as "tree:4". */
+static struct collective_text collective_of(const struct traffic_config *config)
 {
     static const char *const names[] = {[TRAFFIC_BY_HARDWARE] = "hardware",
                                         [TRAFFIC_BY_DISSEMINATION] = "dissemination",
                                         [TRAFFIC_BY_TREE] = "tree"};
 
-    struct by_name ret;
+    struct collective_text ret;
 
     if (config->radix)
         snprintf(ret.text, sizeof ret.text, "%s:%u", names[config->by], config->radix);
@@ -193,7 +194,7 @@ static double storage_bytes_per_s(const struct traffic_result *result)
     return per((double)result->storage_bytes, (double)result->virtual_ps / 1e12);
 }
 
-/* Set the fields about the load, which this run does not have. */
+/* Set the fields about the load for a run that has no load: offered and accepted are null. */
 static void no_load_json(struct json_object *all)
 {
     json_object_object_add(all, "offered", NULL);
@@ -212,7 +213,7 @@ static void collective_json(struct json_object *all, const struct traffic_result
     add_ns(one, "mean_ns", result->latency.mean_ps);
     add_ns(one, "min_ns", result->latency.least_ps);
     add_ns(one, "max_ns", result->latency.most_ps);
-    json_add_text(one, "by", by_of(config).text);
+    json_add_text(one, "by", collective_of(config).text);
     json_add_number(one, "processes", config->processes);
     add_ns(one, "noise_period_ns", config->noise.period_ps);
     add_ns(one, "noise_length_ns", config->noise.length_ps);
@@ -305,7 +306,7 @@ struct json_object *traffic_report_json(const struct traffic_result *result,
     else if (result->collective)
         collective_json(all, result, config);
     else
-        open_json(all, result, config);
+        open_loop_json(all, result, config);
     json_object_object_add(all, "latency_ns", latency_json(&result->latency));
     json_add_number(all, "messages", result->latency.messages);
     json_add_number(all, "segments", result->segments);
@@ -361,8 +362,8 @@ static void rates_text(FILE *out, const struct traffic_result *result)
     fprintf(out, "\n");
 }
 
-static void open_text(FILE *out, const struct traffic_result *result,
-                      const struct traffic_config *config)
+static void open_loop_text(FILE *out, const struct traffic_result *result,
+                           const struct traffic_config *config)
 {
     fprintf(out, "  sources      %u, load %g each, %s, messages of %s byte%s\n", result->senders,
             load_of(config), config->fixed_gaps ? "at fixed intervals" : "Poisson",
@@ -380,8 +381,8 @@ static void open_text(FILE *out, const struct traffic_result *result,
         latency_text(out, "last copy", &result->completion);
     if (result->saturated)
         fprintf(out,
-                "  waiting      %s message%s at the sources; %s of the measurement not "
-                "delivered, and not in the latency\n",
+                "  waiting      %s message%s at the sources; %s of the measurement were not "
+                "delivered, and do not count for the latency\n",
                 amount_count((uint64_t)result->backlog).text, plural_s((uint64_t)result->backlog),
                 amount_count(result->undelivered).text);
 }
@@ -469,14 +470,14 @@ void traffic_report_text(FILE *out, const struct traffic_result *result,
     if (config->goal) {
         goal_text(out, result, title);
     } else if (!result->collective) {
-        open_text(out, result, config);
+        open_loop_text(out, result, config);
     } else {
         fprintf(out,
                 "  operations   %s of %s byte%s, %u group%s of %u nodes; all results correct\n",
                 amount_count(result->latency.messages).text, amount_count(result->bytes).text,
                 plural_s(result->bytes), result->groups, plural_s(result->groups), result->members);
         if (config->by != TRAFFIC_BY_HARDWARE)
-            fprintf(out, "  made of      messages (%s)\n", by_of(config).text);
+            fprintf(out, "  made of      messages (%s)\n", collective_of(config).text);
         if (config->processes > 1)
             fprintf(out, "  processes    %u at each node\n", config->processes);
         if (config->noise.length_ps)
@@ -495,7 +496,7 @@ void traffic_report_text(FILE *out, const struct traffic_result *result,
     if (result->faults.any)
         fprintf(out,
                 "  faults       hit %s %s%s; %llu link%s lost, %llu up again, %llu taken out; "
-                "new tables %llu time%s, %s after a change at most\n",
+                "new tables %llu time%s, at most %s after a change\n",
                 amount_count(result->faults.hit).text,
                 emu_profile_has_packets(&config->fabric.profile) ? "packet" : "segment",
                 plural_s(result->faults.hit), (unsigned long long)result->faults.lost,

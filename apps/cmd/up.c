@@ -202,8 +202,8 @@ static int supervise(struct up *up)
 /*
  * Leave the terminal, but not the session (detach_from_terminal() in host.c has the reason). A
  * background process group gets no signals from the terminal's keys. A process without a
- * controlling terminal gets no SIGHUP when the terminal closes. Errors are sent to the command
- * through the pipe.
+ * controlling terminal gets no SIGHUP when the terminal closes. From then on the supervisor can
+ * report errors only through the pipe to the command.
  */
 static void leave_terminal(void)
 {

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 /*
- * allowed connections beyond two per node: for status, shutdown, and processes that wait for a node
+ * connections allowed beyond two per node: for status, shutdown, and processes that wait for a node
  */
 #define CONNECTIONS_SPARE 256u
 /* descriptors kept free for an attaching process: its event descriptor, and those sent to it */
@@ -63,7 +63,7 @@ void admission_reject(int fd, int err, const char *why)
     close(fd);
 }
 
-static int take(const struct admission *admission)
+static int accept_client(const struct admission *admission)
 {
     return accept4(*admission->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 }
@@ -80,7 +80,7 @@ static void accept_without_room(struct admission *admission)
         return;
     }
     close(admission->spare);
-    fd = take(admission);
+    fd = accept_client(admission);
     if (fd >= 0)
         admission_reject(fd, -EMFILE,
                          "the fabric has no file descriptors left; start it with a higher limit "
@@ -102,15 +102,18 @@ uint64_t admission_most(uint32_t nodes)
 }
 
 /* Return the number of further connections that the number of nodes allows. */
-static uint64_t left_of_nodes(const struct admission *admission)
+static uint64_t connections_left_by_nodes(const struct admission *admission)
 {
     uint64_t most = admission_most(admission->nodes);
 
     return most > admission->connections ? most - admission->connections : 0;
 }
 
-/* Return the further connections that RLIMIT_NOFILE allows. @fd: the lowest free descriptor. */
-static uint64_t left_of_files(int fd)
+/*
+ * Return the number of further connections that RLIMIT_NOFILE allows. @fd: the lowest free
+ * descriptor.
+ */
+static uint64_t connections_left_by_files(int fd)
 {
     uint64_t used = (uint64_t)fd + SPARE_FDS;
     struct rlimit files;
@@ -138,10 +141,10 @@ static bool has_its_share(const struct admission *admission, uint32_t host, pid_
 
 const char *admission_refuses(const struct admission *admission, int fd, uint32_t host, pid_t pid)
 {
-    if (has_its_share(admission, host, pid, left_of_files(fd)))
+    if (has_its_share(admission, host, pid, connections_left_by_files(fd)))
         return "this process has used up its share of the fabric's connections; close some of "
                "them, or start the fabric with a higher limit (ulimit -n)";
-    if (has_its_share(admission, host, pid, left_of_nodes(admission)))
+    if (has_its_share(admission, host, pid, connections_left_by_nodes(admission)))
         return "this process has used up its share of the fabric's connections; close some of "
                "them, or start a fabric with more nodes";
     return NULL;
@@ -151,7 +154,7 @@ int admission_accept(struct admission *admission, struct ucred *cred)
 {
     socklen_t bytes = sizeof *cred;
     const char *why;
-    int fd = take(admission);
+    int fd = accept_client(admission);
 
     *cred = (struct ucred){.uid = (uid_t)-1};
     if (fd < 0) {

@@ -16,9 +16,9 @@
 
 /*
  * Connections are shared among processes without fixed quotas, and so are groups. A process gets
- * another connection while it has fewer than ADMISSION_SHARE times as many as are left. Therefore a
- * single process that wants all connections gets 8 of 9 of them, and two processes get 8 of 17
- * each. Some are always left for others.
+ * another connection while it has fewer connections than ADMISSION_SHARE times the number of
+ * connections that are left. Therefore a single process that wants all connections gets 8 of 9 of
+ * them, and two processes get 8 of 17 each. Some are always left for others.
  * Source: Choudhury and Hahne, dynamic queue length thresholds for shared memory switches.
  */
 #define ADMISSION_SHARE 8u

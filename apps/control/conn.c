@@ -138,11 +138,12 @@ int conn_flush(struct conn *conn)
 
 void conn_drain(struct conn *conn, int timeout_ms)
 {
-    int64_t end_ms = emu_now_ms() + timeout_ms;
+    int64_t end_ms = emu_now_ms() + timeout_ms, left_ms = timeout_ms;
 
-    while (conn_flush(conn) == -EAGAIN && emu_now_ms() < end_ms) {
+    while (conn_flush(conn) == -EAGAIN && left_ms > 0) {
         struct pollfd room = {conn->fd, POLLOUT, 0};
-        poll(&room, 1, (int)(end_ms - emu_now_ms()));
+        poll(&room, 1, (int)left_ms);
+        left_ms = end_ms - emu_now_ms();
     }
 }
 

@@ -68,7 +68,10 @@ static int check_dir(const char *dir, char *error, size_t error_bytes)
     return 0;
 }
 
-/* Write the folder of fabrics on several hosts and, without $XDG_RUNTIME_DIR, of all fabrics. */
+/*
+ * Write the path of the folder for the sockets of fabrics on several hosts and, without
+ * $XDG_RUNTIME_DIR, of all fabrics.
+ */
 static void plain_dir(char *dir, size_t dir_bytes)
 {
     snprintf(dir, dir_bytes, "/tmp/fabemu-%u", (unsigned)geteuid());
@@ -221,7 +224,7 @@ static pid_t peer_pid(int fd)
 
 /*
  * Remove the address vectors of fabric @name, files NAME.VECTOR.av (nic/ofi/shared.c), from its
- * folder. Their processes remove them, unless they are killed.
+ * folder. The processes that use a vector remove it, unless they are killed.
  */
 static void unlink_vectors(int folder, const char *name)
 {
@@ -245,20 +248,28 @@ static void unlink_vectors(int folder, const char *name)
         close(fd);
 }
 
-/* Check that no fabric listens. @fd: result of connect_to(); is closed. Errors: -EADDRINUSE. */
+/*
+ * Check that no fabric listens. @fd: result of connect_to(); is closed. Connections to a process
+ * that is ending are reset. Errors: -EADDRINUSE; another error if this process cannot find out, for
+ * example -EMFILE.
+ */
 static int check_free(int fd, const char *name, char *error, size_t error_bytes)
 {
-    pid_t pid;
+    char pid[32] = "";
 
-    if (fd < 0 && fd != -EAGAIN)
+    if (fd == -ECONNREFUSED || fd == -ECONNRESET || fd == -ENOENT)
         return 0;
-    pid = fd >= 0 ? peer_pid(fd) : 0;
-    if (fd >= 0)
+    if (fd < 0 && fd != -EAGAIN)
+        return fail(fd, error, error_bytes, "cannot check whether a fabric named '%s' runs: %s",
+                    name, strerror(-fd));
+    if (fd >= 0) {
+        snprintf(pid, sizeof pid, " (pid %d)", (int)peer_pid(fd));
         close(fd);
+    }
     return fail(-EADDRINUSE, error, error_bytes,
-                "a fabric named '%s' is running already (pid %d); end it with 'fabemu down %s', or "
-                "choose another --name",
-                name, (int)pid, name);
+                "a fabric named '%s' is running already%s; end it with 'fabemu down %s', or choose "
+                "another --name",
+                name, pid, name);
 }
 
 /* Remove a socket at @path on which nobody listens. Call this with the folder locked. */
@@ -394,9 +405,9 @@ int paths_free(const char *name, char *error, size_t error_bytes)
 
 struct running {
     char *name;                     /* space for PATHS_NAME_MAX + 1 bytes; the last fabric found */
-    bool kept;                      /* only fabrics of `fabemu up` */
-    unsigned count;                 /* fabrics that run */
-    char names[4 * PATHS_NAME_MAX]; /* the first ones, ", a, b" */
+    bool kept;                      /* count only fabrics of `fabemu up` */
+    unsigned count;                 /* number of fabrics that run */
+    char names[4 * PATHS_NAME_MAX]; /* names of the first ones, such as ", a, b" */
 };
 
 static void count_running(void *context, const char *name)

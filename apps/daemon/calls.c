@@ -2,7 +2,8 @@
 /*
  * calls.c - give each process in simulated time a file in memory: an empty one, to which it writes
  * its calls (`--compute record:FILE`), or one with the calls that it replays (`replay:FILE`). A
- * process is known by its rank. The second process of a rank has the second part of that rank.
+ * process is identified by its rank. The second process of a rank uses the second part of the
+ * recording for that rank.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,11 +25,11 @@ struct daemon_calls {
     struct recorder {
         int64_t rank;
         int fd;
-        size_t order; /* of attaching */
+        size_t order; /* number of processes that attached earlier */
     } recorder[];
 };
 
-/* Do processes record GOAL (--goal) in place of their calls? */
+/* Return whether processes record GOAL (--goal) in place of their calls. */
 static bool traces(const struct daemon *daemon)
 {
     return daemon->config->fabric->compute.traces;
@@ -191,7 +192,7 @@ static int parts_write(const struct daemon *daemon, const struct calls_part *par
     return output_close(out);
 }
 
-/* Write what all processes have recorded. Returns 1 if a line says that it is not complete. */
+/* Write the calls that all processes have recorded. Returns 1 if a line says what is missing. */
 static int recorders_write(const struct daemon *daemon, struct daemon_calls *calls)
 {
     struct calls_part *part = calloc(calls->count, sizeof *part);

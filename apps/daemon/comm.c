@@ -149,7 +149,7 @@ static struct json_object *pair_build(const struct fabric_pair *pair)
     return row;
 }
 
-/* Build an object with the names of the nodes of the first @listed pairs, by node number. */
+/* Build an object with the names of the nodes of the first @listed pairs. Its keys are numbers. */
 static struct json_object *names_build(const struct fabric_comm *comm, uint32_t listed,
                                        const struct topo_graph *graph)
 {

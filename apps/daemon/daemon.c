@@ -169,7 +169,7 @@ static void client_serve(struct daemon *daemon, struct client *client)
         client_end(daemon, client);
 }
 
-static void serve_left(struct daemon *daemon)
+static void serve_remaining(struct daemon *daemon)
 {
     if (!daemon->busy)
         return;
@@ -274,7 +274,7 @@ static void serve_round(struct daemon *daemon, int most_ms)
         epoll_wait(daemon->epoll, events, EVENTS_PER_ROUND,
                    daemon->busy ? 0 : daemon_least_ms(wait_ms, daemon_queries_wait_ms(daemon)));
 
-    serve_left(daemon);
+    serve_remaining(daemon);
     for (int i = 0; i < count; i++) {
         void *what = events[i].data.ptr;
         struct client *client = what;

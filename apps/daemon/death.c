@@ -109,8 +109,8 @@ static struct json_object *unreachable_from(const struct daemon *daemon, uint32_
 }
 
 /*
- * Write the first pair of nodes without a route to @why. It is the reason why a group is broken,
- * for a member that can reach all nodes itself.
+ * Write to @why the first pair of nodes that has no route. A member that can reach all nodes itself
+ * gets this as the reason why its group is broken.
  */
 static void unreachable_why(const struct daemon *daemon, char *why, size_t bytes)
 {
@@ -168,7 +168,7 @@ void daemon_exiting_add(struct daemon *daemon, struct client *client)
     emu_list_add(&daemon->exiting, &client->link);
 }
 
-/* Return whether the list of deaths has space for one on @host. */
+/* Return whether the list of deaths has space for a death on @host. */
 static bool has_space(const struct daemon *daemon, uint32_t host)
 {
     const struct daemon_record *record = &daemon->record;

@@ -20,8 +20,8 @@ void daemon_faults_close(struct daemon *daemon);
 
 /**
  * daemon_faults_run - called when the timer has expired: execute the steps that are due, and
- * collect hits. On several hosts, let daemon_await() do this.
- * daemon_faults_due() - do it now, if the timer has expired.
+ * collect hits. On several hosts, daemon_await() does this later.
+ * daemon_faults_due() - if the timer has expired, execute the steps now.
  */
 void daemon_faults_run(struct daemon *daemon);
 void daemon_faults_due(struct daemon *daemon);
@@ -74,7 +74,7 @@ void daemon_fault_list(struct daemon *daemon, struct client *client, struct json
 /* --- drops.c: unrecoverable drops (apps/fabric/drops.c) -------------------------------- */
 
 struct daemon_drops {
-    uint64_t scan_ps; /* time of the next check, daemon_now_ps() */
+    uint64_t scan_ps; /* time of the next check, by daemon_now_ps() */
     uint64_t pairs;   /* notifications sent; each is about two processes between which segments
                        * were lost */
     uint64_t more;    /* further segments lost between the same processes, without a notification */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * goal.c - write what all processes have communicated as a GOAL file (`--goal`): the groups whose
+ * goal.c - write the communication of all processes to a GOAL file (`--goal`): the groups whose
  * collectives the network executes, and the text of each process (nic/host/base/trace.c).
  */
 #include <errno.h>
@@ -95,7 +95,7 @@ static bool ended_well(const struct calls_part *part)
     return part->bytes >= end && memcmp(part->data + part->bytes - end, EMU_TRACE_END, end) == 0;
 }
 
-/* An incomplete block has no closing brace, so that every player refuses the file. */
+/* An incomplete block has no closing brace, so that every reader of GOAL refuses the file. */
 void daemon_goal_write(const struct daemon *daemon, FILE *out, struct json_object *origin,
                        const struct calls_part *part, size_t parts)
 {

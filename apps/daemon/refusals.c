@@ -57,7 +57,10 @@ static bool has_space(const struct daemon_record *record, uint32_t host)
     return daemon_list_has_space(DAEMON_REFUSALS_MAX - record->refusals, host, held);
 }
 
-/* Sent by the libfabric provider when fi_getinfo() finds nothing that satisfies the hints. */
+/*
+ * Handle the request that the libfabric provider sends when fi_getinfo() finds nothing that
+ * satisfies the hints.
+ */
 void daemon_refused(struct daemon *daemon, struct client *client, struct json_object *request)
 {
     struct daemon_record *record = &daemon->record;

@@ -32,7 +32,7 @@
 
 /*
  * Return whether @host already has the maximum number of connections. The coordinator does not know
- * which processes a host has, so it limits the sum.
+ * which processes a host has, so it limits the sum over all of them.
  */
 static bool host_has_its_share(const struct daemon *daemon, uint32_t host)
 {

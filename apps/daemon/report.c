@@ -18,7 +18,8 @@
 #include "nic/fabemu.h"
 #include "nic/provider.h"
 
-static_assert(FABEMU_COLLS == TELEMETRY_COLLECTIVES, "telemetry_collectives has a name for each");
+static_assert(FABEMU_COLLS == TELEMETRY_COLLECTIVES,
+              "telemetry_collectives has a name for each collective");
 
 static const char *const why_names[FABEMU_WHYS] = {
     [FABEMU_WHY_OP] = "operation",      [FABEMU_WHY_TYPE] = "type",
@@ -205,7 +206,7 @@ void report_network(struct json_object *all, const struct fabric_config *config)
         json_add_text(all, "up", topo_up_name(config->graph->up));
 }
 
-/* Build the summary of how the computing of processes counted in simulated time. */
+/* Build the field about the time for which processes computed, in simulated time (--compute). */
 static struct json_object *compute(const struct fabric_config *config,
                                    const struct fabric_totals *totals)
 {
@@ -242,7 +243,7 @@ static struct json_object *outside_sleeps(const struct daemon_sleeps *sleeps,
     return all;
 }
 
-/* Which processes measured the host's time, and how. */
+/* Build the field about processes that measured the host's time, and how. NULL: none did. */
 static struct json_object *host_time(const struct daemon_host_time *record,
                                      const struct topo_graph *graph)
 {
@@ -352,13 +353,16 @@ static struct json_object *add_totals(struct json_object *object, enum section w
 }
 
 /* Return the ends of a direction of a cable, as in "switch 0:3 to node 3". */
-static struct json_object *link_ends(const struct fabric_cable *cable, bool out)
+static struct json_object *link_ends(const struct topo_graph *graph,
+                                     const struct fabric_cable *cable, bool out)
 {
     char first[32], second[32], text[80];
 
-    snprintf(first, sizeof first, "switch %u:%u", cable->at.sw, cable->at.port);
+    snprintf(first, sizeof first, "switch %u:%u", cable->at.sw,
+             topo_switch_port(graph, cable->at.sw, cable->at.port));
     if (cable->kind == TOPO_END_SWITCH)
-        snprintf(second, sizeof second, "switch %u:%u", cable->peer.sw, cable->peer.port);
+        snprintf(second, sizeof second, "switch %u:%u", cable->peer.sw,
+                 topo_switch_port(graph, cable->peer.sw, cable->peer.port));
     else
         snprintf(second, sizeof second, "node %u", cable->node);
     snprintf(text, sizeof text, "%s to %s", out ? first : second, out ? second : first);
@@ -387,7 +391,9 @@ static struct json_object *link_load(struct fabric *fabric)
     json_add_number(all, "segments", sum);
     json_add_number(all, "most", most);
     json_object_object_add(all, "most_at",
-                           most ? link_ends(fabric_cable(fabric, busiest / 2), busiest % 2) : NULL);
+                           most ? link_ends(fabric_graph(fabric), fabric_cable(fabric, busiest / 2),
+                                            busiest % 2)
+                                : NULL);
     return all;
 }
 

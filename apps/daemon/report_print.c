@@ -102,7 +102,7 @@ struct report_profile report_profile(struct json_object *report)
     return ret;
 }
 
-/* Print how computing counted in simulated time. @compute: NULL on other clocks. */
+/* Print for how long processes computed, in simulated time. @compute: NULL on other clocks. */
 static void print_compute(FILE *out, struct json_object *compute)
 {
     if (strcmp(text(compute, "mode"), "none") == 0 || !compute)
@@ -111,8 +111,8 @@ static void print_compute(FILE *out, struct json_object *compute)
             text(compute, "mode"), lasted(compute, "computed_ns").text,
             counted(compute, "calls").text);
     if (number(compute, "differing"))
-        fprintf(out, ", NOT REPLAYED: %lld made other calls than those of the recording",
-                number(compute, "differing"));
+        fprintf(out, ", NOT REPLAYED: %lld process%s made other calls than those of the recording",
+                number(compute, "differing"), plural_es(number(compute, "differing")));
 }
 
 static void print_sleeps(FILE *out, struct json_object *clock)
@@ -131,7 +131,7 @@ static void print_sleeps(FILE *out, struct json_object *clock)
                 lasted(outside, "longest_ns").text);
 }
 
-/* Print what a process that measures the host's time uses for that. */
+/* Describe the means by which a process measures the host's time. @name: from field "by". */
 static const char *host_time_by(const char *name)
 {
     return strcmp(name, "timers") == 0    ? "timers"
@@ -154,9 +154,11 @@ static void print_host_time(FILE *out, struct json_object *clock)
     if (processes > 1)
         fprintf(out, " and %lld other%s use", processes - 1, plural_s(processes - 1));
     fprintf(out, "%s the host's time, by ", processes > 1 ? "" : " uses");
-    for (size_t i = 0; i < json_object_array_length(by); i++)
-        fprintf(out, "%s%s", i ? " and " : "",
-                host_time_by(json_object_get_string(json_object_array_get_idx(by, i))));
+    for (size_t i = 0; i < emu_json_count(by); i++) {
+        const char *name = json_object_get_string(emu_json_at(by, i));
+
+        fprintf(out, "%s%s", i ? " and " : "", host_time_by(name ? name : ""));
+    }
 }
 
 static void print_fabric(FILE *out, struct json_object *report)
@@ -189,7 +191,7 @@ static void print_fabric(FILE *out, struct json_object *report)
         fprintf(out, ", %lld attempt%s to attach failed", number(processes, "refused"),
                 plural_s(number(processes, "refused")));
     if (number(processes, "cut_off"))
-        fprintf(out, ", %lld cut off: did not take their segments", number(processes, "cut_off"));
+        fprintf(out, ", %lld cut off for not reading segments", number(processes, "cut_off"));
     if (number(processes, "disconnects_unconfirmed"))
         fprintf(out, ", %s not complete in time",
                 counted_of(processes, "disconnects_unconfirmed", "disconnect").text);
@@ -215,7 +217,7 @@ static void print_programs(FILE *out, struct json_object *programs, double facto
             duration_of_ns(late_ns).text, duration_of_ns(attached_ns).text,
             100 * late_ns / attached_ns);
     if (late)
-        fputs("               what they measured may be this host's speed, not the network's\n",
+        fputs("               their measurements may show this host's speed, not the network's\n",
               out);
     if (late && longest)
         fprintf(out,
@@ -270,17 +272,17 @@ static void print_refusals(FILE *out, struct json_object *list)
 static void print_deaths(FILE *out, struct json_object *report)
 {
     struct json_object *died = member(report, "died");
-    size_t count = emu_json_count(died);
+    long long more = number(member(report, "processes"), "died");
 
-    for (size_t i = 0; i < count && i < 4; i++) {
+    for (size_t i = 0; i < emu_json_count(died) && i < 4; i++, more--) {
         struct json_object *one = emu_json_at(died, i);
         char node[TOPO_SHOWN_BYTES];
         fprintf(out, "  %s %s (pid %lld, %s): %s\n", i ? "            " : "died        ",
                 json_show_node(one, node), number(one, "pid"), text(one, "command"),
                 text(one, "how"));
     }
-    if (count > 4)
-        fprintf(out, "               and %zu more\n", count - 4);
+    if (more > 0) /* the list may be shorter than the number */
+        fprintf(out, "               and %lld more\n", more);
 }
 
 static void print_transport(FILE *out, struct json_object *transport)
@@ -422,7 +424,8 @@ static void print_counts(FILE *out, const char *title, struct json_object *count
         {
             size_t length = strlen(name);
 
-            if (json_object_get_int64(count) == 1 && name[length - 1] == 's') /* "1 hop" */
+            if (json_object_get_int64(count) == 1 && length &&
+                name[length - 1] == 's') /* "1 hop" */
                 length--;
             fprintf(out, "%s%s %.*s", before, counted(counts, name).text, (int)length, name);
             before = ", ";

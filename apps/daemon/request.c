@@ -128,8 +128,9 @@ static int node_wanted(const struct fabric_config *config, const struct client *
 }
 
 /*
- * Return the third descriptor for a process that has attached. If that fails, detach it, reply, and
- * return a negative error below -1.
+ * Return the third descriptor that the reply passes to a process that has attached: a file for its
+ * calls, or else the multicast buffer, which may be -1. If that fails, detach the process, reply,
+ * and return a negative error below -1.
  */
 static int calls_or_mcast_buf(struct daemon *daemon, struct client *client,
                               const struct fabric_attachment *attachment)

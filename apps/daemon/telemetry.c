@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * telemetry.c - snapshots for readers: subscribers on the control socket, and the file of --record.
- * Adds to the counters of apps/telemetry/ the state of cables and processes, which only the daemon
- * knows.
+ * To the counters of apps/telemetry/ this file adds the state of cables and processes, which only
+ * the daemon knows.
  */
 #include "apps/daemon/telemetry.h"
 
@@ -100,7 +100,10 @@ static void wait_of_group(struct telemetry_wait *waits, const struct emu_pending
                                      .since_ns = group->since_ns};
 }
 
-/* Describe the process at @node and its wait. Its report is at most one second old. */
+/*
+ * Describe the process at @node and its wait. The process's report may be two seconds old: the
+ * process writes it once a second, and the daemon reads it once a second.
+ */
 static void telemetry_known_node(void *ctx, uint32_t node, struct telemetry_process *who,
                                  struct telemetry_wait *waits)
 {

@@ -3,13 +3,14 @@
  * telemetry.h - snapshots of counters for readers: subscribers on the control socket, and the file
  * of --record. Thread: the daemon's.
  *
- * A reader's first snapshot is due at the next multiple of 100 ms since the fabric's start, and the
- * others are due at multiples of the reader's interval. The daemon samples all counters once for
- * all readers that are due at the same time. If a reader's socket has not taken the last line yet,
- * the reader's next snapshot is skipped, and a later snapshot contains the number of skipped ones.
- * Therefore no reader blocks the daemon, and each has at most one line queued. Without readers no
- * sampler exists, and no timer runs. On several hosts, the daemon queries the other hosts when a
- * snapshot is due. It takes the snapshot when they have replied, or after a time limit.
+ * Times count from the fabric's first subscription. A reader's first snapshot is due at the next
+ * multiple of 100 ms, and the others are due at multiples of the reader's interval. The daemon
+ * samples all counters once for all readers that are due at the same time. If a reader's socket has
+ * not taken the last line yet, the reader's next snapshot is skipped, and a later snapshot contains
+ * the number of skipped ones. Therefore no reader blocks the daemon, and each has at most one line
+ * queued. Without readers no sampler exists, and no timer runs. On several hosts, the daemon
+ * queries the other hosts when a snapshot is due. It takes the snapshot when they have replied, or
+ * after a time limit.
  */
 #ifndef APPS_DAEMON_TELEMETRY_H
 #define APPS_DAEMON_TELEMETRY_H
@@ -28,7 +29,7 @@ struct json_object;
 /* A subscription of a client or of the file to snapshots. */
 struct telemetry_reader {
     uint32_t every_ms; /* interval of snapshots; 0: no subscription */
-    uint64_t due_ms;   /* time of the next snapshot, since the fabric's start */
+    uint64_t due_ms;   /* time of the next snapshot, since the fabric's first subscription */
     uint64_t seen;     /* number of the sample that was sent last; 0: none */
     uint64_t skipped;  /* snapshots skipped since that sample */
     struct telemetry_format format;
@@ -48,7 +49,7 @@ bool telemetry_serve_subscribe(struct daemon *daemon, struct client *client,
  */
 int telemetry_serve_record(struct daemon *daemon);
 
-/** telemetry_serve_left - free the subscription of @client, which has closed. */
+/** telemetry_serve_left - free the subscription of @client, which has ended or gets a new one. */
 void telemetry_serve_left(struct client *client);
 
 /**

@@ -3,7 +3,7 @@
  * timeline.c - the timeline of a running fabric.
  *
  * A process records finished operations in a ring of EMU_FINISHED_SLOTS. If it finishes more
- * operations within EVERY_MS, the others are lost, and the timeline has their number. Other hosts
+ * operations within EVERY_MS, the others are lost, and the timeline only counts them. Other hosts
  * are queried at the same interval, except a host that has not yet replied to the last query
  * (apps/timeline/agent.h).
  */

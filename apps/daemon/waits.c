@@ -17,8 +17,8 @@
  * The kernel counts how long each thread has waited, but not when. So the result is an upper bound.
  * There is a sample once a second and on request. Between two samples, the result counts the sum of
  * all waits, but not more than the time between them. The kernel counts a wait when it ends, so a
- * part of it may lie before the last sample. Of each wait, the part that certainly lies before the
- * last sample is added in full.
+ * part of it may lie before the last sample. If a wait is longer than the time since the last
+ * sample, the excess lies before that sample, and is added in full.
  */
 #include <string.h>
 #include <unistd.h>

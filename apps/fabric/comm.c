@@ -206,7 +206,7 @@ static void reports_read(struct fabric *fabric, struct fabric_comm_past *past, u
 }
 
 /*
- * Skips nodes that have sent and received no segments since the last call. This saves 30 us a
+ * Skip nodes that have sent and received no segments since the last call. This saves 30 us a
  * second with 256 idle nodes. At most one report of such a node stays unread until its next
  * segment, and the ring of reports has space for it.
  */
@@ -347,9 +347,9 @@ static int by_collective(const void *left, const void *right)
     return ret ? ret : compare(a->one.ended_ns, b->one.ended_ns);
 }
 
-static void most(uint64_t *of, uint64_t ns)
+static void keep_largest(uint64_t *largest, uint64_t ns)
 {
-    *of = ns > *of ? ns : *of;
+    *largest = ns > *largest ? ns : *largest;
 }
 
 struct arrivals {
@@ -365,7 +365,7 @@ static struct arrivals arrivals_of(const struct comm_sample *run, uint32_t count
     struct arrivals ret = {0};
 
     for (uint32_t i = 0; i < count; i++) {
-        most(&ret.last_ns, run[i].one.began_ns);
+        keep_largest(&ret.last_ns, run[i].one.began_ns);
         if (run[i].node == run[i].one.root)
             ret.root_ns = run[i].one.began_ns;
     }
@@ -404,8 +404,8 @@ static void run_sum(struct comm_samples *samples, const struct comm_sample *run,
         sum->weight += weight;
         sum->wait_ns += weight * (double)wait_ns;
         sum->network_ns += weight * (double)network_ns;
-        most(&sum->wait_most_ns, wait_ns);
-        most(&sum->network_most_ns, network_ns);
+        keep_largest(&sum->wait_most_ns, wait_ns);
+        keep_largest(&sum->network_most_ns, network_ns);
     }
 }
 

@@ -25,10 +25,11 @@
 struct fabric_comm_sum {
     uint64_t calls; /* sampled calls, one for each member of a collective */
     double weight;  /* estimated number of all calls, sampled or not */
-    /* the next two sums are estimates for all these calls */
-    /* from a member's call until the last of the members that it waits for arrived */
-    double wait_ns;
-    double network_ns;                      /* from that arrival until the member's call returned */
+    /*
+     * Estimates for all these calls: the time from a member's call until all members that it waits
+     * for have arrived, and the time from then until the member's call returns.
+     */
+    double wait_ns, network_ns;
     uint64_t wait_most_ns, network_most_ns; /* longest times of a single call */
 };
 

@@ -197,7 +197,10 @@ void fabric_finished_from(const struct fabric *fabric, uint32_t node,
             .next = atomic_load_explicit(&hostif->shared->finished.count, memory_order_relaxed)};
 }
 
-/* The local time of a process may be later than the time that the fabric has simulated. */
+/*
+ * Return the limit of reported times in simulated time. It is the end of simulated time, because
+ * the local time of a process may be later than the time that the fabric has reached.
+ */
 static uint64_t last_simulated_ns(void)
 {
     return EMU_LAST_PS / 1000u;
@@ -250,7 +253,7 @@ static void totals_add_digest(struct fabric_totals *to, const struct emu_hostif 
 static void totals_add_calls(struct fabric_totals *to, const struct emu_simtime *sim,
                              uint64_t reached_ps)
 {
-    /* A process that detaches has waited until the fabric has reached this time. */
+    /* before a process detaches, it waits until the fabric has reached its finished_ps */
     uint64_t finished_ns = emu_earlier(emu_count_read(&sim->finished_ps), reached_ps) / 1000;
 
 #define CALLS(class, name)                                          \

@@ -2,7 +2,7 @@
 /*
  * drive.c - the drive of a fabric, which lets its workers run and holds them. On clocks raw and
  * real each worker is a free-running thread. On clock virtual all workers step together through
- * windows of simulated time. Also starts and rebases the clock (emu/util/clock.h).
+ * windows of simulated time. This file also starts and rebases the clock (emu/util/clock.h).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -116,7 +116,7 @@ static int lockstep_start(struct fabric *fabric)
         return -ENOMEM;
     if (fabric->config.start_stopped)
         return 0;
-    /* the windows have the threads of the other workers */
+    /* emu_windows_create() has started the threads of the other workers */
     return emu_thread_start(&fabric->drive.thread[0], fabric->worker[0], fabric->drive.lockstep,
                             "fab-worker-0");
 }
@@ -312,7 +312,7 @@ uint64_t fabric_now_ps(const struct fabric *fabric)
     return fabric->clock.mode == EMU_CLOCK_REAL ? emu_clock_now(&fabric->clock) : 0;
 }
 
-/* Compares nanoseconds, because picoseconds may have wrapped while no process was attached. */
+/* Compare nanoseconds, because picoseconds may have wrapped while no process was attached. */
 static bool clock_needs_rebase(const struct fabric *fabric)
 {
     return emu_now_ns() - fabric->clock.origin_ns >= EMU_REBASE_PS / 1000u;

@@ -127,7 +127,7 @@ bool fabric_has_time(const struct fabric *fabric)
 }
 
 /*
- * Return how slow a cable is; 1000 stands for the profile's rate. Rounds down, because
+ * Return how slow a cable is; 1000 stands for the profile's rate. Round down, because
  * emu_slow_set() rounds up.
  */
 static uint32_t cable_factor(const struct fabric *fabric, uint32_t i)

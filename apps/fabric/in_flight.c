@@ -17,11 +17,10 @@
  * the port of the dead link. The switch sends it out of another port, which its present tables
  * allow. This port leads upwards only if the segment was travelling upwards. This spends a credit
  * of the dead link's opposite direction, so the switch has space. One credit always remains for
- * segments of (1), which travel downwards and must not wait for segments that travel upwards. The
- * link comes up again only after all segments that were given back have left (switch_is_clear()).
- * So no cycle of waits can form. (With buffers=input_xpoint there is a FIFO at each input, in which
- * segments of
- * (1) do queue behind segments of (2).)
+ * segments of rule (1), which travel downwards and must not wait for segments that travel upwards.
+ * The link comes up again only after all segments that were given back have left
+ * (switch_is_clear()). So no cycle of waits can form. (With buffers=input_xpoint there is a FIFO at
+ * each input, and in it segments of rule (1) do queue behind segments of rule (2).)
  * (3) If neither switch has a route for the segment, it waits for new tables, or for the link.
  *
  * A segment whose source cannot reach its destination at all also waits, until the manager decides
@@ -39,8 +38,8 @@
  * the switch to which it came back, provided that this switch has any route for it. The link comes
  * up only when no such segment waits there.
  *
- * Segments of (1) stay in order. Segments of (2) may be overtaken, as always if there are several
- * routes.
+ * Segments of rule (1) stay in order. Segments of rule (2) may be overtaken, as always if there are
+ * several routes.
  */
 #include "apps/fabric/internal.h"
 

@@ -530,10 +530,14 @@ int fabric_reroute(struct fabric *fabric, const bool *routed, uint64_t now_ps,
     const struct topo_graph *old = fabric->links.routed, *next;
     int err = graph_without(fabric, routed, &next, partitioned);
 
-    if (!err)
-        err = mirror_reroute(fabric, routed);
     if (err)
         return err;
+    err = mirror_reroute(fabric, routed);
+    if (err) {
+        if (next != fabric->config.graph)
+            topo_free((struct topo_graph *)next);
+        return err;
+    }
     for (uint32_t s = 0; s < next->switches; s++)
         if (fabric->sw[s])
             switch_reroute(fabric->sw[s], &next->sw[s].route);

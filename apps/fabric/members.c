@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * members.c - the *parts* of a group, its tables in devices. Each switch of the group's tree has a
- * part. With acknowledgments the adapter of each member also has a part. It contains the member's
- * link in the tree of switches, and the member's position in the tree of adapters.
+ * members.c - the *parts* of a group, which are its tables in devices. Each switch of the group's
+ * tree has a part. With acknowledgments the adapter of each member also has a part. This part
+ * contains the member's link in the tree of switches, and its position in the tree of adapters.
  *
  * The tree of adapters divides the members, sorted by node number, into contiguous subtrees. Nodes
  * with similar numbers are close to each other in the network, so most edges of the tree connect
@@ -237,7 +237,7 @@ void fabric_switch_groups_withdraw(struct fabric *fabric, uint32_t id, const str
     emu_rcu_wait();
 }
 
-/* Frees the old tables only after emu_rcu_wait(), when no worker reads them any more. */
+/* Free the old tables only after emu_rcu_wait(), when no worker reads them any more. */
 int fabric_switch_groups_publish(struct fabric *fabric, uint32_t id, const struct topo_tree *tree,
                                  struct switch_group **part)
 {

@@ -245,7 +245,10 @@ static void mcast_buf_retire(struct fabric *fabric, const struct emu_hostif *hos
     }
 }
 
-/* Duplicate the descriptor of the multicast buffer; -1: there is no buffer. False: dup failed. */
+/*
+ * Set @fd to a duplicate of the multicast buffer's descriptor, or to -1 if there is no buffer.
+ * Returns false if the descriptor cannot be duplicated.
+ */
 static bool mcast_buf_share(const struct emu_hostif *hostif, int *fd)
 {
     *fd = hostif->mcast_buf ? fcntl(hostif->mcast_buf->memfd, F_DUPFD_CLOEXEC, 0) : -1;

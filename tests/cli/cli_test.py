@@ -375,6 +375,12 @@ class CliTest(FabemuCase):
                 self.one_line(self.with_mounts(mounts, "run", "--", "true"), 1,
                               "cannot listen on", "; set XDG_RUNTIME_DIR to a writable directory")
 
+    def test_status__fails_if_the_folder_of_sockets_cannot_be_listed(self):
+        folder = os.path.join(self.dir, "fabemu")
+        os.makedirs(folder, exist_ok=True)
+        os.chmod(folder, 0o755)
+        self.one_line(self.fabemu("status"), 1, "is open to other users")
+
     def test_runtime_dir__needs_no_tidy_path(self):
         done = self.fabemu("up", "dir", env={**self.env, "XDG_RUNTIME_DIR": self.dir + "//"})
         self.assertIn(f"socket {self.socket_path('dir')}\n", done.stdout)
@@ -741,6 +747,15 @@ class CliTest(FabemuCase):
         with socket.socket(socket.AF_UNIX) as one:
             return one.connect_ex(self.socket_path(name)) == errno.ECONNREFUSED
 
+    def test_unknown_socket__is_not_removed(self):
+        """connect() fails, but not because nobody listens."""
+        self.up("first")
+        path = self.socket_path("odd")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
+            other.bind(path)
+            self.one_line(self.fabemu("up", "odd"), 1, "a fabric named 'odd' runs: Protocol wrong")
+        self.assertTrue(os.path.exists(path))
+
     def test_stale_socket__is_removed_with_a_message(self):
         self.up("stale")
         status = self.status("stale")
@@ -1056,6 +1071,14 @@ class CliTest(FabemuCase):
             done = subprocess.run([os.path.join(top, "scripts", name), word], timeout=60, text=True,
                                   stdin=subprocess.DEVNULL, capture_output=True)
             self.refused_at_once(done, word, f"did you mean '{similar}'?")
+
+    def test_demo__refuses_wrong_numbers(self):
+        demo = os.path.join(os.path.dirname(self.command), "apps/demo")
+        if not os.path.exists(demo):
+            self.skipTest("build/apps/demo does not exist")
+        for nodes in "-1", "1", "4x", "65536":
+            done = subprocess.run([demo, nodes], text=True, capture_output=True, timeout=20)
+            self.assertEqual((done.returncode, done.stderr[:17]), (2, "usage: demo NODES"), nodes)
 
     def test_scripts_demo__takes_other_networks(self):
         """The networks are small; one has an odd number of nodes, and one has a single switch."""

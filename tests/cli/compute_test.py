@@ -105,7 +105,7 @@ class ComputeTest(FabemuCase):
                               r"program made a barrier")
         self.assertRegex(err, r"rank 1, call \d+: the recording has the end of the process, the "
                               r"program made a receive of 4 bytes from node 1")
-        self.assertIn("NOT REPLAYED: 4 made other calls", flat(err))
+        self.assertIn("NOT REPLAYED: 4 processes made other calls", flat(err))
         _, err, compute = self.compute("--compute", f"replay:{path}", status=1, ranks=3)
         self.assertRegex(err, r"rank 0, call \d+: the recording has a receive of 8 bytes from node "
                               r"3, the program made a receive of 8 bytes from node 2")

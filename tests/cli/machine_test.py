@@ -128,10 +128,15 @@ class MachineTest(FabemuCase):
 
     def test_node__is_given_to_a_process_by_name_or_number(self):
         example = os.path.join(os.path.dirname(self.command), "apps", "example")
-        done = self.fabemu("run", "--topo", self.topo, "--", "sh", "-c",
+        path = os.path.join(self.dir, "r.json")
+        done = self.fabemu("run", "--topo", self.topo, "--report", path, "--", "sh", "-c",
                            'FABEMU_NODE=node02 "$0" 2 | sed "s/^/named: /" & '
                            'FABEMU_NODE=0 "$0" 2; wait', example)
         self.assertEqual(done.returncode, 0, done.stderr)
+        with open(path) as f:  # the nodes are at ports 1 and 2 of leaf1
+            self.assertRegex(json.load(f)["link_load"]["most_at"],
+                             r"switch 0:(1 to node 0|2 to node 1)|"
+                             r"node (0 to switch 0:1|1 to switch 0:2)")
         self.assertIn("named: node 1: the sum of all is 1", done.stdout)
         for node, words in (("nod02", ("no node nod02", "did you mean 'node0")),
                             ("99", ("no node 99; ", " has nodes 0 to 3")),

@@ -504,6 +504,8 @@ class TrafficTest(FabemuCase):
                 (("--pattern", "barrier", "--noise", "1000:10"), ["with their units"]),
                 (("--pattern", "barrier", "--tclass", "fast"), ["default, bulk or latency"]),
                 (("--pattern", "barrier", "--storage", "0"), ["a number of servers"]),
+                (("--pattern", "barrier", "--storage", "000000000000002x"),
+                 ["a number of servers"]),
                 (("--pattern", "barrier", "--storage", "2:fast"), ["a traffic class"]),
                 (("--pattern", "barrier", "--storage", "1"), ["0 of 16 nodes are in no group"]),
                 (("--topo", "kary:4,2", "--pattern", "barrier", "--tclass", "bulk"),

@@ -61,6 +61,7 @@ COMMUNICATION = {
     "messages": {"pairs": 1, "messages": 2, "bytes": 8, "within_switch": {"bytes": 8},
                  "matrix": [[0, 1, 2, 8]]}}
 REPORT = {
+    "clock": {"host_time": {"processes": 2, "by": ["timers"]}},
     "died": [{"node": 0, "pid": 7, "command": "a", "how": "killed"}],
     "faults": [{"fault": 1, "text": "loss", "times": 1, "hits": 2}],
     "links": {"lost": 1, "new_tables": 1, "trees_moved": 1},

@@ -158,7 +158,7 @@ void daemon_standstill_detach(struct daemon *daemon, struct client *client)
 static bool client_is_waiting(const struct client *client, uint64_t now_ns)
 {
     const struct emu_pending *pending = &client->sample->pending;
-    uint64_t old_ns = now_ns - STANDSTILL_AGE_NS;
+    uint64_t old_ns = standstill_age(now_ns, STANDSTILL_AGE_NS);
     bool any = false;
 
     if (!client->sample->waits)

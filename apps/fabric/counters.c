@@ -280,13 +280,13 @@ void fabric_totals_add_hostif(struct fabric_totals *to, const struct emu_hostif 
     to->late_posts += emu_count_read(&hostif->late_posts);
     to->outside_ns += emu_count_read(&hostif->outside_ns);
     totals_add_calls(to, sim, reached_ps);
-    to->computed_ns += emu_count_read(&sim->computed_ps) / 1000;
+    emu_sum(&to->computed_ns, emu_count_read(&sim->computed_ps) / 1000);
     totals_add_digest(to, hostif);
     to->differing += atomic_load_explicit(&sim->differs, memory_order_relaxed) != 0;
     for (unsigned c = 0; c < EMU_HOSTIF_COLLS; c++) {
-        to->in_network[c] += emu_count_read(&stats->in_network[c]);
+        emu_sum(&to->in_network[c], emu_count_read(&stats->in_network[c]));
         for (unsigned w = 0; w < EMU_HOSTIF_REASONS; w++)
-            to->elsewhere[c][w] += emu_count_read(&stats->elsewhere[c][w]);
+            emu_sum(&to->elsewhere[c][w], emu_count_read(&stats->elsewhere[c][w]));
     }
 }
 

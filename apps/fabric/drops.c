@@ -62,6 +62,16 @@ static bool drops_are_full(const struct fabric_drops *drops)
     return drops->count - drops->taken >= FABRIC_DROPS_MOST;
 }
 
+/* Return the host whose device has found the loss. The loss is sane (loss_is_sane()). */
+static uint32_t drop_host(const struct fabric *fabric, const struct fabric_drop *drop)
+{
+    if (drop->what == FABRIC_LOST_SEGMENT || drop->what == FABRIC_LOST_OF_GROUP)
+        return fabric_direction_host(fabric, 2 * drop->cable + drop->out, false);
+    if (drop->what == FABRIC_LEFT_GAVE_UP)
+        return fabric_node_host(&fabric->config, drop->from);
+    return fabric_switch_host(&fabric->config, drop->sw);
+}
+
 static bool is_same_pair(const struct fabric_drop *a, const struct fabric_drop *b)
 {
     return a->what == FABRIC_LOST_SEGMENT && b->what == FABRIC_LOST_SEGMENT && a->from == b->from &&
@@ -89,6 +99,7 @@ static void drop_add(struct fabric *fabric, const struct fabric_drop *drop)
         return;
     *recent = drops->count;
     drops->urgent += drop->what != FABRIC_LOST_SEGMENT;
+    drops->held[drop_host(fabric, drop)]++;
     drops->at[drops->count] = *drop;
     drops->at[drops->count++].found_ns = emu_now_ns();
 }
@@ -109,27 +120,34 @@ static bool loss_is_sane(const struct fabric *fabric, uint32_t host, const struc
 {
     const struct topo_graph *graph = fabric->config.graph;
     bool unicast = drop->what == FABRIC_LOST_SEGMENT;
+    bool on_cable = unicast || drop->what == FABRIC_LOST_OF_GROUP;
 
     if (drop->what > FABRIC_UNIT_BACK || drop->sw >= graph->switches ||
         drop->from >= graph->nodes || !host_has_group(fabric, host, drop))
         return false;
-    if (unicast || drop->what == FABRIC_LOST_OF_GROUP)
-        return (!unicast || drop->to < graph->nodes) && drop->cable < fabric->links.count &&
-               fabric_direction_host(fabric, 2 * drop->cable + drop->out, false) == host;
-    if (drop->what == FABRIC_LEFT_GAVE_UP)
-        return fabric_node_host(&fabric->config, drop->from) == host;
-    return fabric_switch_host(&fabric->config, drop->sw) == host;
+    return (!unicast || drop->to < graph->nodes) &&
+           (!on_cable || drop->cable < fabric->links.count) && drop_host(fabric, drop) == host;
+}
+
+/*
+ * Return whether the queue has space for a loss that @host reports. A host other than the
+ * coordinator, 0, may use at most half of the queue, so that it cannot use up the space for the
+ * losses of other hosts, which would be forgotten.
+ */
+static bool drops_have_space(const struct fabric_drops *drops, uint32_t host, bool urgent)
+{
+    uint32_t used = urgent ? drops->urgent : drops->count - drops->taken;
+
+    return used < FABRIC_DROPS_MOST && (!host || drops->held[host] < FABRIC_DROPS_MOST - used);
 }
 
 void fabric_drop_receive(struct fabric *fabric, uint32_t host, const struct fabric_drop *drop)
 {
     struct fabric_drops *drops = &fabric->drops;
-    bool many = drop->what == FABRIC_LOST_SEGMENT ? drops_are_full(drops)
-                                                  : drops->urgent >= FABRIC_DROPS_MOST;
 
     if (!loss_is_sane(fabric, host, drop))
         drops->refused++;
-    else if (!many)
+    else if (drops_have_space(drops, host, drop->what != FABRIC_LOST_SEGMENT))
         drop_add(fabric, drop);
 }
 
@@ -539,6 +557,7 @@ bool fabric_drop_take(struct fabric *fabric, struct fabric_drop *ret)
         if (drops->urgent)
             urgent_first(drops);
         *ret = drops->at[drops->taken++];
+        drops->held[drop_host(fabric, ret)]--;
         if (!fabric->mirror || drop_apply(fabric, ret))
             return true;
     }

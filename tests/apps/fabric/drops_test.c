@@ -703,6 +703,37 @@ static void drops__of_a_group_come_first(void)
     fixture_close(&r);
 }
 
+/* However many losses of pairs host 1 reports, those of host 2 get space. */
+static void drops__of_each_host_have_space(void)
+{
+    static const uint32_t of[] = {1, 2, 0, 0};
+    static const struct fabric_hosts hosts = {.count = 3, .of = of};
+    struct fabric_drop loss = {.what = FABRIC_LOST_SEGMENT, .to = 2};
+    struct fixture r;
+
+    fixture_open(&r, "oq2004", NULL);
+    r.w.fabric->config.hosts = &hosts;
+    for (uint32_t round = 0; round < 2; round++) {
+        uint32_t taken = 0;
+
+        for (uint32_t host = 1; host <= 2; host++) {
+            for (loss.cable = 0; fabric_direction_host(r.w.fabric, 2 * loss.cable, false) != host;)
+                loss.cable++;
+            for (uint64_t i = 0; i < (host == 1 ? FABRIC_DROPS_MOST : 1); i++) {
+                loss.from_incarnation = i + 1;
+                fabric_drop_receive(r.w.fabric, host, &loss);
+            }
+        }
+        CU_ASSERT_EQUAL(fabric_drops_left(r.w.fabric), FABRIC_DROPS_MOST / 2 + 1);
+        while (fabric_drop_take(r.w.fabric, &loss))
+            taken += fabric_direction_host(r.w.fabric, 2 * loss.cable, false) == 2;
+        CU_ASSERT_EQUAL(taken, 1);
+    }
+    CU_ASSERT_EQUAL(fabric_drops_refused(r.w.fabric), 0);
+    r.w.fabric->config.hosts = NULL;
+    fixture_close(&r);
+}
+
 /* Let @host report that a segment of @group overran a buffer on that host. */
 static void report_of_group(struct fixture *r, uint32_t host, uint32_t group)
 {
@@ -755,6 +786,7 @@ static const struct test_case cases[] = {
     CASE(pair__forged_number_of_losses_does_not_wrap),
     CASE(drops__are_reported_in_order),
     CASE(drops__of_a_group_come_first),
+    CASE(drops__of_each_host_have_space),
     CASE(loss__of_a_group_elsewhere_is_refused),
     {0},
 };

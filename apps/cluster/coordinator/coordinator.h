@@ -177,15 +177,17 @@ struct inject_remote coordinator_inject(struct coordinator *coord);
 
 /**
  * coordinator_hits - fetch the *hits* on other hosts since the last call, and call @each with each
- * of them. A hit is a segment or credit that a fault has affected (emu/fault/log.h). Its time is
- * converted to this host's clock. @counts: also fetch the number of hits of each fault. Until the
- * next call with @counts, the function `hits` of coordinator_inject() returns these numbers.
+ * of them and its host. A hit is a segment or credit that a fault has affected (emu/fault/log.h).
+ * Its time is converted to this host's clock. @counts: also fetch the number of hits of each fault.
+ * Until the next call with @counts, the function `hits` of coordinator_inject() returns these
+ * numbers.
  *
  * coordinator_hits_missed - return the number of hits that the other hosts could not log, as of the
  * last call of coordinator_hits().
  */
 void coordinator_hits(struct coordinator *coord, bool counts,
-                      void (*each)(void *ctx, const struct emu_fault_hit *hit), void *ctx);
+                      void (*each)(void *ctx, uint32_t host, const struct emu_fault_hit *hit),
+                      void *ctx);
 uint64_t coordinator_hits_missed(struct coordinator *coord);
 
 /**

@@ -737,8 +737,9 @@ static void stalls__of_a_host_leave_space(void)
 
 static const struct emu_fault_hit a_hit = {.fault = 1, .what = EMU_FAULT_LOSE, .packet = 1};
 
-static void count_hit(void *ctx, const struct emu_fault_hit *hit)
+static void count_hit(void *ctx, uint32_t host, const struct emu_fault_hit *hit)
 {
+    CU_ASSERT_EQUAL(host, 1);
     CU_ASSERT_TRUE(hit->what <= EMU_FAULT_SEE);
     ++*(uint32_t *)ctx;
 }
@@ -774,8 +775,9 @@ static void hit__of_an_unknown_device_is_skipped(void)
     CU_ASSERT_EQUAL(stage.lost, 0);
 }
 
-static void last_time(void *ctx, const struct emu_fault_hit *hit)
+static void last_time(void *ctx, uint32_t host, const struct emu_fault_hit *hit)
 {
+    CU_ASSERT_EQUAL(host, 1);
     *(uint64_t *)ctx = hit->at_ps;
 }
 
@@ -843,8 +845,29 @@ static uint64_t hits_of(const char *text)
     CU_ASSERT_EQUAL(injector_step(injector, 0), 0);
     coordinator_hits(stage.hosts, true, count_hit, &taken);
     hits = injector_at(injector, 0).hits;
+    CU_ASSERT_EQUAL(injector_may_hit(injector, id, 1), hits > 0);
+    CU_ASSERT_FALSE(injector_may_hit(injector, id + 1, 1)); /* there is no such fault */
     injector_destroy(injector);
     return hits;
+}
+
+/* A host reports that its switches had no route to a node. This node must exist. */
+static void trap__for_an_unknown_node_is_ignored(void)
+{
+    const struct fabric_mirror *mirror = stage_open("scan", reports);
+    uint64_t trapped[64] = {0};
+    uint32_t to[64] = {0};
+    struct fabric_scan_result seen = {.trapped = trapped, .trapped_to = to};
+
+    stage_divide();
+    CU_ASSERT_TRUE_FATAL(stage.graph->switches <= 64);
+    answer_text = "{\"traps\":[0,5,4000000000, 1,6,1]}";
+    mirror->scan(mirror->ctx, &seen);
+    CU_ASSERT_EQUAL(trapped[0], 0);
+    CU_ASSERT_EQUAL(trapped[1], 6);
+    CU_ASSERT_EQUAL(to[1], 1);
+    stage_close();
+    CU_ASSERT_EQUAL(stage.lost, 0);
 }
 
 /* Switches 0 and 1 are on the other host. A cable belongs to both hosts at its ends. */
@@ -1753,6 +1776,7 @@ int main(void)
         CASE(hit__of_the_future_counts_as_of_now),
         CASE(hits__are_found_by_their_fault),
         CASE(hits__of_faults_elsewhere_are_not_counted),
+        CASE(trap__for_an_unknown_node_is_ignored),
         CASE(test__of_a_cable_elsewhere_is_ignored),
         CASE(pending__of_unknown_nodes_is_not_kept),
         CASE(starved__of_a_host_is_added_once),

@@ -200,7 +200,7 @@ static void serve_kept(struct coordinator_agent *agent)
     emu_json_free(&kept);
 }
 
-static void agent_serve(struct coordinator_agent *agent)
+void coordinator_agent_serve(struct coordinator_agent *agent)
 {
     struct json_object *message;
     int end, got = 1;
@@ -246,7 +246,7 @@ void coordinator_serve(struct coordinator *coord)
         struct coordinator_agent *agent = &coord->agent[h];
 
         if (kept || coordinator_is_among(agent, events, count))
-            agent_serve(agent);
+            coordinator_agent_serve(agent);
         coordinator_processes_serve(agent, events, count);
     }
     if (coordinator_is_among(&coord->timer, events, count))

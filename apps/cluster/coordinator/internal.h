@@ -210,6 +210,9 @@ void hosts_forget_kept(struct coordinator_agent *agent);
  */
 const char *hosts_line_why(int err);
 
+/* Handle the messages of the host that were kept, and those that have arrived, without a wait. */
+void coordinator_agent_serve(struct coordinator_agent *agent);
+
 /* Return whether one of @events has @what in its field data. */
 bool coordinator_is_among(const void *what, const struct epoll_event *events, int count);
 

@@ -1728,6 +1728,54 @@ static void call__has_a_shorter_limit_than_a_query(void)
     stage_close();
 }
 
+/* The coordinator, occupied by another host, reads a reply to a query only after the deadline. */
+static void query__reply_that_is_read_late_counts(void)
+{
+    char error[256] = "";
+
+    stage_set(NULL, NULL);
+    stage.config.query_ms = 50;
+    CU_ASSERT_EQUAL_FATAL(coordinator_open(&stage.hosts, &stage.config, error, sizeof error), 0);
+    coordinator_query_answer(stage.hosts);
+    for (struct pollfd ready = {coordinator_fd(stage.hosts), POLLIN, 0}; poll(&ready, 1, 10) < 1;)
+        ;
+    poll(NULL, 0, 100);
+    CU_ASSERT_EQUAL(coordinator_query_wait_ms(stage.hosts, COORDINATOR_ANSWER), 0);
+    CU_ASSERT_FALSE(coordinator_is_lost(stage.hosts, 1));
+    stage_close();
+}
+
+static bool takes_piece(void *ctx, const struct coordinator_piece *piece)
+{
+    (void)ctx;
+    return piece->count == 1;
+}
+
+/* Reply within the limit of a call, and promise another piece. */
+static void sends_a_piece_late(struct conn *conn, struct json_object *call)
+{
+    struct json_object *reply = json_add_text(json_object_new_object(), "sample", "00");
+
+    json_add_number(reply, "of", HOSTS_SAMPLE_FINISHED);
+    poll(NULL, 0, 200);
+    replies(conn, call, json_add_number(json_add_number(reply, "number", 0), "more", 1), 0);
+}
+
+/* A host that sends each piece of a sample just in time is lost before the sample ends. */
+static void sample__has_a_limit_for_all_pieces(void)
+{
+    char error[256] = "";
+
+    stage_set("sample", sends_a_piece_late);
+    stage.config.call_ms = 400;
+    stage.config.ops.sampled = takes_piece;
+    CU_ASSERT_EQUAL_FATAL(coordinator_open(&stage.hosts, &stage.config, error, sizeof error), 0);
+    coordinator_sample_last(stage.hosts, HOSTS_SAMPLE_FINISHED);
+    CU_ASSERT_STRING_EQUAL(stage.why, "it does not answer");
+    CU_ASSERT_TRUE(stage.asked < 10);
+    stage_close();
+}
+
 /* --- agents --------------------------------------------------------------------------------- */
 
 static bool has_failed(const void *ctx, char *text, size_t bytes)
@@ -1800,6 +1848,8 @@ int main(void)
         CASE(end__of_a_failed_start_gives_the_reason),
         CASE(audit__unanswered_ends),
         CASE(call__has_a_shorter_limit_than_a_query),
+        CASE(query__reply_that_is_read_late_counts),
+        CASE(sample__has_a_limit_for_all_pieces),
         CASE(connect__ends_when_an_agent_has_failed),
         {NULL, NULL},
     };

@@ -112,6 +112,29 @@ static bool host_has_group(const struct fabric *fabric, uint32_t host,
            drop->what == FABRIC_UNIT_BACK || fabric_has_group(fabric, drop->group, host);
 }
 
+/* Return whether a process of the node has had this incarnation. 0, an unknown one, is accepted. */
+static bool node_had_process(const struct fabric *fabric, uint32_t node, uint64_t incarnation)
+{
+    uint64_t word = fabric->incarnation[node];
+
+    return incarnation < emu_incarnation_first(word) + emu_incarnation_attached(word);
+}
+
+/*
+ * Return whether the processes that a loss names have existed, and whether the units that are back
+ * in service were out.
+ */
+static bool loss_is_possible(const struct fabric *fabric, const struct fabric_drop *drop)
+{
+    if (drop->what == FABRIC_UNIT_BACK)
+        return fabric->combine[drop->sw].returns;
+    if (drop->what == FABRIC_LOST_SEGMENT &&
+        !node_had_process(fabric, drop->to, drop->to_incarnation))
+        return false;
+    return (drop->what != FABRIC_LOST_SEGMENT && drop->what != FABRIC_LEFT_GAVE_UP) ||
+           node_had_process(fabric, drop->from, drop->from_incarnation);
+}
+
 /*
  * Return whether the nodes and switches of a loss exist, whether the device that found it is on
  * @host, and whether that host has a part of the group.
@@ -144,11 +167,16 @@ static bool drops_have_space(const struct fabric_drops *drops, uint32_t host, bo
 void fabric_drop_receive(struct fabric *fabric, uint32_t host, const struct fabric_drop *drop)
 {
     struct fabric_drops *drops = &fabric->drops;
+    struct fabric_drop copy = *drop;
 
-    if (!loss_is_sane(fabric, host, drop))
+    copy.moved = 0; /* on several hosts no group moves to another tree */
+    if (!loss_is_sane(fabric, host, drop) || !loss_is_possible(fabric, drop)) {
         drops->refused++;
-    else if (drops_have_space(drops, host, drop->what != FABRIC_LOST_SEGMENT))
-        drop_add(fabric, drop);
+    } else if (drops_have_space(drops, host, drop->what != FABRIC_LOST_SEGMENT)) {
+        if (drop->what == FABRIC_UNIT_BACK)
+            fabric->combine[drop->sw].returns = false;
+        drop_add(fabric, &copy);
+    }
 }
 
 uint64_t fabric_drops_refused(const struct fabric *fabric)
@@ -496,6 +524,7 @@ static bool unit_apply_loss(struct fabric *fabric, uint32_t sw)
 {
     if (fabric->combine[sw].out)
         return false;
+    fabric->combine[sw].returns = true;
     fabric_unit_out(fabric, sw, fabric->drops.now_ps);
     fabric->mirror->unit_out(fabric->mirror->ctx, sw);
     for (uint32_t g = 0; g < fabric->slots; g++) {

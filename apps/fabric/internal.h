@@ -143,6 +143,7 @@ struct fabric_combine {
     bool waits;       /* some contribution waited */
     uint64_t damaged; /* number of states that were found damaged */
     uint64_t overran; /* number of segments dropped because there was no space */
+    bool returns;     /* its host may report that the units are back in service */
 
     /* The next fields are written by faults.c. */
     bool out; /* its units are out of service */

@@ -170,6 +170,13 @@ const struct fabric_totals *coordinator_totals_of(const struct coordinator *coor
 uint64_t coordinator_groups_refused(const struct coordinator *coord, uint32_t host);
 
 /**
+ * coordinator_limit_calls - while @limits is set, all calls together wait for each host for at most
+ * three quarters of last_ms. Then a slow host cannot delay the final report, for which the
+ * supervisor waits.
+ */
+void coordinator_limit_calls(struct coordinator *coord, bool limits);
+
+/**
  * coordinator_inject - return the functions by which the coordinator's injector applies faults to
  * devices of other hosts. Valid as long as @coord exists.
  */

@@ -138,29 +138,20 @@ static void take_last(void *ctx, uint32_t host, struct json_object *reply)
     last->more = piece_take(agent, kind_of(agent, reply), reply);
 }
 
-/*
- * Pieces of earlier requests arrive before the reply to the call, and are handled as usual. The
- * time limit of a call holds for the whole sample, plus PIECE_MS for each piece. Otherwise a host
- * that sends each piece just in time could occupy the coordinator's thread for almost an hour.
- */
+/* Pieces of earlier requests arrive before the reply to the call, and are handled as usual. */
 void coordinator_sample_last(struct coordinator *coord, enum hosts_sample_kind of)
 {
-    uint64_t call_ms = coord->config.call_ms;
-
     for (uint32_t h = 1; h < coord->config.count; h++) {
         struct coordinator_agent *agent = &coord->agent[h];
         struct last last = {.coord = coord, .more = true};
-        int64_t until_ms = coordinator_deadline_ms(call_ms), left_ms;
+        int64_t until_ms = 0;
 
         while (last.more && !agent->lost) {
-            left_ms = until_ms - emu_now_ms();
-            coord->config.call_ms = left_ms > 0 ? (uint64_t)left_ms : 0;
             last.more = false;
-            coordinator_call(coord, h, "sample", request_build(agent, of), take_last, &last);
-            until_ms += PIECE_MS;
+            coordinator_call_next(coord, h, &until_ms, PIECE_MS, "sample", request_build(agent, of),
+                                  take_last, &last);
         }
     }
-    coord->config.call_ms = call_ms;
 }
 
 void coordinator_sample_end(struct coordinator *coord, enum hosts_sample_kind of)

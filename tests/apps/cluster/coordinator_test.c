@@ -1776,6 +1776,36 @@ static void sample__has_a_limit_for_all_pieces(void)
     stage_close();
 }
 
+/* Reply within the limit of a call, and promise further pairs. */
+static void sends_pairs_late(struct conn *conn, struct json_object *call)
+{
+    struct json_object *comm = json_add_number(json_object_new_object(), "next", stage.asked + 1u);
+    struct json_object *reply = json_object_new_object();
+
+    json_object_object_add(reply, "comm", comm);
+    poll(NULL, 0, 150);
+    replies(conn, call, reply, 0);
+}
+
+/* All calls for the final report have one time limit for each host. */
+static void report__has_a_limit_for_all_calls(void)
+{
+    const struct fabric_mirror *mirror;
+    struct fabric_comm sum = {.nodes = NODES};
+    char error[256] = "";
+
+    stage_set("comm", sends_pairs_late);
+    stage.config.last_ms = 600;
+    CU_ASSERT_EQUAL_FATAL(coordinator_open(&stage.hosts, &stage.config, error, sizeof error), 0);
+    mirror = coordinator_mirror(stage.hosts);
+    coordinator_limit_calls(stage.hosts, true);
+    mirror->comm(mirror->ctx, &sum);
+    CU_ASSERT_STRING_EQUAL(stage.why, "it does not answer");
+    CU_ASSERT_TRUE(stage.asked < 5);
+    fabric_comm_free(&sum);
+    stage_close();
+}
+
 /* --- agents --------------------------------------------------------------------------------- */
 
 static bool has_failed(const void *ctx, char *text, size_t bytes)
@@ -1850,6 +1880,7 @@ int main(void)
         CASE(call__has_a_shorter_limit_than_a_query),
         CASE(query__reply_that_is_read_late_counts),
         CASE(sample__has_a_limit_for_all_pieces),
+        CASE(report__has_a_limit_for_all_calls),
         CASE(connect__ends_when_an_agent_has_failed),
         {NULL, NULL},
     };

@@ -17,7 +17,7 @@
 #include "emu/util/count.h"
 #include "emu/util/now.h"
 
-#define REST_MS        500 /* additional time for each further message of HOSTS_BLOCKS_MOST digits */
+#define REST_MS        500 /* more time for each further message of HOSTS_BLOCKS_MOST digits */
 #define PENDING_OLD_NS 500000000u
 /* size of a node's number in decimal, which is the name of its block of pending operations */
 #define NODE_NAME_BYTES 12

@@ -421,7 +421,11 @@ static void announce_end(struct daemon *daemon)
     await_remote(daemon);
     daemon_exiting_report(daemon, true);
     daemon_calls_write(daemon);
+    if (daemon->coordinator)
+        coordinator_limit_calls(daemon->coordinator, true);
     report = daemon_report(daemon);
+    if (daemon->coordinator)
+        coordinator_limit_calls(daemon->coordinator, false);
     json_object_object_add(report, "check", audit_json(daemon->fabric, false));
     json_object_object_add(ended, "report", report);
     daemon_notify_owner(daemon, ended);

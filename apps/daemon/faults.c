@@ -35,7 +35,7 @@
 /* the same as WATCH_PS on several hosts, where each collection is a query to all hosts */
 #define WATCH_REMOTE_PS UINT64_C(10000000000)
 #define STEP_REMOTE_PS  UINT64_C(1000000000) /* step_ps and in_flight_ps on several hosts */
-#define HITS_REPORTED   100u /* the report lists this many hits, beginning with the first */
+#define HITS_REPORTED   100u /* the report lists at most this many hits, beginning with the first */
 
 struct daemon_faults {
     struct inject_remote remote; /* the other hosts' injectors; used on several hosts only */
@@ -43,7 +43,8 @@ struct daemon_faults {
     struct injector *injector;
     int timer;        /* on clock virtual an eventfd for fabric_set_alarm() */
     uint64_t scan_ps; /* time of the next collection of hits; EMU_NEVER: no fault is active */
-    struct json_object *hits;
+    struct json_object *hits;    /* the listed hits */
+    uint32_t hits_of[HOSTS_MAX]; /* by host: listed hits that it has logged */
     uint64_t hits_seen;
     struct daemon_drops drops;
     uint64_t links[MANAGER_EVENT_NO_LINK + 1]; /* number of the manager's events, by kind */
@@ -224,8 +225,8 @@ static struct json_object *hit_of(struct daemon *daemon, const struct emu_fault_
     return reported;
 }
 
-/* Publish a hit, and keep the first HITS_REPORTED for the report. @ctx: the daemon. */
-static void hit_take(void *ctx, const struct emu_fault_hit *hit)
+/* Publish a hit that @host has logged, and list it if there is space. @ctx: the daemon. */
+static void hit_take(void *ctx, uint32_t host, const struct emu_fault_hit *hit)
 {
     struct daemon *daemon = ctx;
     struct daemon_faults *f = daemon->faults;
@@ -234,13 +235,25 @@ static void hit_take(void *ctx, const struct emu_fault_hit *hit)
 
     if (injector_observe(f->injector, hit, daemon_now_ps(daemon)) || hit->what >= EMU_FAULT_SEE)
         return;
-    keep = f->hits_seen++ < HITS_REPORTED;
+    f->hits_seen++;
+    keep = daemon_list_has_space(HITS_REPORTED - (uint32_t)emu_json_count(f->hits), host,
+                                 f->hits_of[host]);
     if (!keep && !daemon_has_subscribers(daemon))
         return;
     reported = hit_of(daemon, hit);
+    f->hits_of[host] += keep;
     if (keep)
         json_object_array_add(f->hits, json_object_get(reported));
     daemon_publish(daemon, reported);
+}
+
+/* Take a hit from another host. It may only log hits of faults that have a target on it. */
+static void hit_receive(void *ctx, uint32_t host, const struct emu_fault_hit *hit)
+{
+    const struct daemon *daemon = ctx;
+
+    if (injector_may_hit(daemon->faults->injector, hit->fault, host))
+        hit_take(ctx, host, hit);
 }
 
 /*
@@ -252,9 +265,9 @@ static void hits_collect(struct daemon *daemon, bool counts)
     struct emu_fault_hit hit;
 
     while (fabric_hit_take(daemon->fabric, &hit))
-        hit_take(daemon, &hit);
+        hit_take(daemon, 0, &hit);
     if (daemon->coordinator)
-        coordinator_hits(daemon->coordinator, counts, hit_take, daemon);
+        coordinator_hits(daemon->coordinator, counts, hit_receive, daemon);
 }
 
 static uint64_t due_ps(const struct daemon_faults *f)

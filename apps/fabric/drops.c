@@ -62,6 +62,16 @@ static bool drops_are_full(const struct fabric_drops *drops)
     return drops->count - drops->taken >= FABRIC_DROPS_MOST;
 }
 
+/* Return the host whose device has found the loss. The loss is sane (loss_is_sane()). */
+static uint32_t drop_host(const struct fabric *fabric, const struct fabric_drop *drop)
+{
+    if (drop->what == FABRIC_LOST_SEGMENT || drop->what == FABRIC_LOST_OF_GROUP)
+        return fabric_direction_host(fabric, 2 * drop->cable + drop->out, false);
+    if (drop->what == FABRIC_LEFT_GAVE_UP)
+        return fabric_node_host(&fabric->config, drop->from);
+    return fabric_switch_host(&fabric->config, drop->sw);
+}
+
 static bool is_same_pair(const struct fabric_drop *a, const struct fabric_drop *b)
 {
     return a->what == FABRIC_LOST_SEGMENT && b->what == FABRIC_LOST_SEGMENT && a->from == b->from &&
@@ -89,6 +99,7 @@ static void drop_add(struct fabric *fabric, const struct fabric_drop *drop)
         return;
     *recent = drops->count;
     drops->urgent += drop->what != FABRIC_LOST_SEGMENT;
+    drops->held[drop_host(fabric, drop)]++;
     drops->at[drops->count] = *drop;
     drops->at[drops->count++].found_ns = emu_now_ns();
 }
@@ -101,6 +112,29 @@ static bool host_has_group(const struct fabric *fabric, uint32_t host,
            drop->what == FABRIC_UNIT_BACK || fabric_has_group(fabric, drop->group, host);
 }
 
+/* Return whether a process of the node has had this incarnation. 0, an unknown one, is accepted. */
+static bool node_had_process(const struct fabric *fabric, uint32_t node, uint64_t incarnation)
+{
+    uint64_t word = fabric->incarnation[node];
+
+    return incarnation < emu_incarnation_first(word) + emu_incarnation_attached(word);
+}
+
+/*
+ * Return whether the processes that a loss names have existed, and whether the units that are back
+ * in service were out.
+ */
+static bool loss_is_possible(const struct fabric *fabric, const struct fabric_drop *drop)
+{
+    if (drop->what == FABRIC_UNIT_BACK)
+        return fabric->combine[drop->sw].returns;
+    if (drop->what == FABRIC_LOST_SEGMENT &&
+        !node_had_process(fabric, drop->to, drop->to_incarnation))
+        return false;
+    return (drop->what != FABRIC_LOST_SEGMENT && drop->what != FABRIC_LEFT_GAVE_UP) ||
+           node_had_process(fabric, drop->from, drop->from_incarnation);
+}
+
 /*
  * Return whether the nodes and switches of a loss exist, whether the device that found it is on
  * @host, and whether that host has a part of the group.
@@ -109,28 +143,40 @@ static bool loss_is_sane(const struct fabric *fabric, uint32_t host, const struc
 {
     const struct topo_graph *graph = fabric->config.graph;
     bool unicast = drop->what == FABRIC_LOST_SEGMENT;
+    bool on_cable = unicast || drop->what == FABRIC_LOST_OF_GROUP;
 
     if (drop->what > FABRIC_UNIT_BACK || drop->sw >= graph->switches ||
         drop->from >= graph->nodes || !host_has_group(fabric, host, drop))
         return false;
-    if (unicast || drop->what == FABRIC_LOST_OF_GROUP)
-        return (!unicast || drop->to < graph->nodes) && drop->cable < fabric->links.count &&
-               fabric_direction_host(fabric, 2 * drop->cable + drop->out, false) == host;
-    if (drop->what == FABRIC_LEFT_GAVE_UP)
-        return fabric_node_host(&fabric->config, drop->from) == host;
-    return fabric_switch_host(&fabric->config, drop->sw) == host;
+    return (!unicast || drop->to < graph->nodes) &&
+           (!on_cable || drop->cable < fabric->links.count) && drop_host(fabric, drop) == host;
+}
+
+/*
+ * Return whether the queue has space for a loss that @host reports. A host other than the
+ * coordinator, 0, may use at most half of the queue, so that it cannot use up the space for the
+ * losses of other hosts, which would be forgotten.
+ */
+static bool drops_have_space(const struct fabric_drops *drops, uint32_t host, bool urgent)
+{
+    uint32_t used = urgent ? drops->urgent : drops->count - drops->taken;
+
+    return used < FABRIC_DROPS_MOST && (!host || drops->held[host] < FABRIC_DROPS_MOST - used);
 }
 
 void fabric_drop_receive(struct fabric *fabric, uint32_t host, const struct fabric_drop *drop)
 {
     struct fabric_drops *drops = &fabric->drops;
-    bool many = drop->what == FABRIC_LOST_SEGMENT ? drops_are_full(drops)
-                                                  : drops->urgent >= FABRIC_DROPS_MOST;
+    struct fabric_drop copy = *drop;
 
-    if (!loss_is_sane(fabric, host, drop))
+    copy.moved = 0; /* on several hosts no group moves to another tree */
+    if (!loss_is_sane(fabric, host, drop) || !loss_is_possible(fabric, drop)) {
         drops->refused++;
-    else if (!many)
-        drop_add(fabric, drop);
+    } else if (drops_have_space(drops, host, drop->what != FABRIC_LOST_SEGMENT)) {
+        if (drop->what == FABRIC_UNIT_BACK)
+            fabric->combine[drop->sw].returns = false;
+        drop_add(fabric, &copy);
+    }
 }
 
 uint64_t fabric_drops_refused(const struct fabric *fabric)
@@ -478,6 +524,7 @@ static bool unit_apply_loss(struct fabric *fabric, uint32_t sw)
 {
     if (fabric->combine[sw].out)
         return false;
+    fabric->combine[sw].returns = true;
     fabric_unit_out(fabric, sw, fabric->drops.now_ps);
     fabric->mirror->unit_out(fabric->mirror->ctx, sw);
     for (uint32_t g = 0; g < fabric->slots; g++) {
@@ -539,6 +586,7 @@ bool fabric_drop_take(struct fabric *fabric, struct fabric_drop *ret)
         if (drops->urgent)
             urgent_first(drops);
         *ret = drops->at[drops->taken++];
+        drops->held[drop_host(fabric, ret)]--;
         if (!fabric->mirror || drop_apply(fabric, ret))
             return true;
     }

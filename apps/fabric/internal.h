@@ -143,6 +143,7 @@ struct fabric_combine {
     bool waits;       /* some contribution waited */
     uint64_t damaged; /* number of states that were found damaged */
     uint64_t overran; /* number of segments dropped because there was no space */
+    bool returns;     /* its host may report that the units are back in service */
 
     /* The next fields are written by faults.c. */
     bool out; /* its units are out of service */
@@ -160,6 +161,7 @@ struct fabric_drops {
     /* number of elements: in use; already taken from the queue; allocated */
     uint32_t count, taken, most;
     uint32_t urgent;                      /* number of queued losses that are not of a pair */
+    uint32_t held[TOPO_HOSTS_MAX];        /* by host: queued losses that it has found */
     uint32_t recent[FABRIC_DROPS_RECENT]; /* by hash of a pair: index in `at` of its last loss */
     uint64_t refused;  /* number of false reports: of losses that the host cannot have found */
     uint64_t now_ps;   /* time of the last scan */

@@ -156,6 +156,12 @@ bool injector_will_revert(const struct injector *injector);
 int injector_step(struct injector *injector, uint64_t now_ps);
 
 /**
+ * injector_may_hit - return whether @host may log hits of fault @id, because it has a device at a
+ * target of the fault, or observes the event that the fault waits for. False: the fault is unknown.
+ */
+bool injector_may_hit(const struct injector *injector, uint32_t id, uint32_t host);
+
+/**
  * injector_observe - handle an entry of the fabric's fault log; call before injector_step().
  * Returns true if the entry is not a hit, but an event that a fault waits for (on=).
  */

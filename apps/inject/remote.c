@@ -99,6 +99,13 @@ uint64_t inject_hosts(const struct injector *in, const struct injection *f)
     return hosts;
 }
 
+bool injector_may_hit(const struct injector *in, uint32_t id, uint32_t host)
+{
+    const struct injection *f = inject_find(in, id);
+
+    return f && inject_hosts(in, f) >> host & 1;
+}
+
 /* --- calls of the coordinator ------------------------------------------------------------- */
 
 static int begin_here(struct injector *in, struct injection *f, const struct inject_call *call)

@@ -24,6 +24,7 @@
 #include "apps/base/message.h"
 #include "apps/base/text.h"
 #include "emu/packet/kind.h"
+#include "emu/util/count.h"
 #include "emu/util/json.h"
 
 #define LANES_MOST 32u
@@ -536,7 +537,7 @@ void timeline_finished(struct timeline *t, uint32_t node, uint64_t incarnation,
 
 void timeline_missed(struct timeline *t, uint64_t count)
 {
-    t->missed += count;
+    emu_sum(&t->missed, count); /* another host may send any number */
     t->dirty = t->dirty || count;
 }
 

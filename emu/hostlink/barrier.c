@@ -561,11 +561,14 @@ static void barrier_broadcast_failure(struct emu_barrier *barrier, const char *w
     barrier_pass(barrier);
 }
 
-/* If @err is an error, report it to the other hosts, once. Return @err. */
+/*
+ * If @err is an error, report it to the other hosts, once. Return @err. An error of another host is
+ * passed on, because a lying host may have reported it only to this one. Otherwise the others would
+ * report that this host was lost.
+ */
 static int barrier_end(struct emu_barrier *barrier, int err)
 {
-    /* after -ECONNABORTED, the failed host has already notified all hosts */
-    if (err < 0 && !barrier->notified && err != -ECONNABORTED)
+    if (err < 0 && !barrier->notified)
         barrier_broadcast_failure(barrier, barrier->why);
     barrier->notified |= err < 0;
     return err;

@@ -200,7 +200,7 @@ static void serve_kept(struct coordinator_agent *agent)
     emu_json_free(&kept);
 }
 
-static void agent_serve(struct coordinator_agent *agent)
+void coordinator_agent_serve(struct coordinator_agent *agent)
 {
     struct json_object *message;
     int end, got = 1;
@@ -246,7 +246,7 @@ void coordinator_serve(struct coordinator *coord)
         struct coordinator_agent *agent = &coord->agent[h];
 
         if (kept || coordinator_is_among(agent, events, count))
-            agent_serve(agent);
+            coordinator_agent_serve(agent);
         coordinator_processes_serve(agent, events, count);
     }
     if (coordinator_is_among(&coord->timer, events, count))
@@ -334,7 +334,7 @@ static bool message_take(struct coordinator_agent *agent, struct json_object *me
  * Wait for the reply to call @number until @until_ms. Returns NULL if the other host is lost, or if
  * this host must end. If the reply arrives after that, it is ignored.
  */
-static struct json_object *agent_reply(struct coordinator_agent *agent, int64_t number,
+static struct json_object *reply_await(struct coordinator_agent *agent, int64_t number,
                                        int64_t until_ms)
 {
     struct json_object *message;
@@ -371,6 +371,30 @@ static struct json_object *agent_reply(struct coordinator_agent *agent, int64_t 
 int64_t coordinator_deadline_ms(uint64_t ms)
 {
     return ms > INT32_MAX ? emu_now_ms() + INT32_MAX : emu_now_ms() + (int64_t)ms;
+}
+
+/* The same, with the time limit of coordinator_limit_calls(). */
+static struct json_object *agent_reply(struct coordinator_agent *agent, int64_t number,
+                                       int64_t until_ms)
+{
+    const struct coordinator *coord = agent->coord;
+    uint64_t last_ms = coord->config.last_ms;
+    int64_t began_ms = emu_now_ms();
+    int64_t most_ms = coordinator_deadline_ms(last_ms - last_ms / 4) - agent->waited_ms;
+    struct json_object *reply;
+
+    if (!coord->limits)
+        return reply_await(agent, number, until_ms);
+    reply = reply_await(agent, number, most_ms < until_ms ? most_ms : until_ms);
+    agent->waited_ms += emu_now_ms() - began_ms;
+    return reply;
+}
+
+void coordinator_limit_calls(struct coordinator *coord, bool limits)
+{
+    coord->limits = limits;
+    for (uint32_t h = 1; h < coord->config.count; h++)
+        coord->agent[h].waited_ms = 0;
 }
 
 /* Send a call, and release @with. */
@@ -446,6 +470,25 @@ int coordinator_call(struct coordinator *coord, uint32_t only, const char *what,
         .what = what, .only = only, .may_fail = INT_MIN, .each = each, .ctx = ctx};
 
     return call_all(coord, &call, with);
+}
+
+int coordinator_call_next(struct coordinator *coord, uint32_t only, int64_t *until_ms,
+                          int64_t more_ms, const char *what, struct json_object *with,
+                          void (*each)(void *ctx, uint32_t host, struct json_object *reply),
+                          void *ctx)
+{
+    uint64_t call_ms = coord->config.call_ms;
+    int64_t left_ms;
+    int err;
+
+    if (!*until_ms)
+        *until_ms = coordinator_deadline_ms(call_ms);
+    left_ms = *until_ms - emu_now_ms();
+    coord->config.call_ms = left_ms > 0 ? (uint64_t)left_ms : 0;
+    err = coordinator_call(coord, only, what, with, each, ctx);
+    coord->config.call_ms = call_ms;
+    *until_ms += more_ms;
+    return err;
 }
 
 void coordinator_do(struct coordinator *coord, uint32_t only, const char *what,

@@ -170,6 +170,13 @@ const struct fabric_totals *coordinator_totals_of(const struct coordinator *coor
 uint64_t coordinator_groups_refused(const struct coordinator *coord, uint32_t host);
 
 /**
+ * coordinator_limit_calls - while @limits is set, all calls together wait for each host for at most
+ * three quarters of last_ms. Then a slow host cannot delay the final report, for which the
+ * supervisor waits.
+ */
+void coordinator_limit_calls(struct coordinator *coord, bool limits);
+
+/**
  * coordinator_inject - return the functions by which the coordinator's injector applies faults to
  * devices of other hosts. Valid as long as @coord exists.
  */
@@ -177,15 +184,17 @@ struct inject_remote coordinator_inject(struct coordinator *coord);
 
 /**
  * coordinator_hits - fetch the *hits* on other hosts since the last call, and call @each with each
- * of them. A hit is a segment or credit that a fault has affected (emu/fault/log.h). Its time is
- * converted to this host's clock. @counts: also fetch the number of hits of each fault. Until the
- * next call with @counts, the function `hits` of coordinator_inject() returns these numbers.
+ * of them and its host. A hit is a segment or credit that a fault has affected (emu/fault/log.h).
+ * Its time is converted to this host's clock. @counts: also fetch the number of hits of each fault.
+ * Until the next call with @counts, the function `hits` of coordinator_inject() returns these
+ * numbers.
  *
  * coordinator_hits_missed - return the number of hits that the other hosts could not log, as of the
  * last call of coordinator_hits().
  */
 void coordinator_hits(struct coordinator *coord, bool counts,
-                      void (*each)(void *ctx, const struct emu_fault_hit *hit), void *ctx);
+                      void (*each)(void *ctx, uint32_t host, const struct emu_fault_hit *hit),
+                      void *ctx);
 uint64_t coordinator_hits_missed(struct coordinator *coord);
 
 /**

@@ -157,7 +157,7 @@ struct inject_remote coordinator_inject(struct coordinator *coord)
 
 struct hits_take {
     struct coordinator *coord;
-    void (*each)(void *ctx, const struct emu_fault_hit *hit);
+    void (*each)(void *ctx, uint32_t host, const struct emu_fault_hit *hit);
     void *ctx;
     bool more[HOSTS_MAX];
 };
@@ -216,12 +216,13 @@ static void take_hits(void *ctx, uint32_t host, struct json_object *reply)
         hit.at_ps += here_ps - there_ps;
         if (hit.at_ps > here_ps) /* a later time would delay faults that begin after this hit */
             hit.at_ps = here_ps;
-        take->each(take->ctx, &hit);
+        take->each(take->ctx, host, &hit);
     }
 }
 
 void coordinator_hits(struct coordinator *coord, bool counts,
-                      void (*each)(void *ctx, const struct emu_fault_hit *hit), void *ctx)
+                      void (*each)(void *ctx, uint32_t host, const struct emu_fault_hit *hit),
+                      void *ctx)
 {
     struct hits_take take = {.coord = coord, .each = each, .ctx = ctx};
 
@@ -384,12 +385,12 @@ static void take_scan(void *ctx, uint32_t host, struct json_object *reply)
     }
     count = numbers(reply, "traps", 3, &list);
     for (size_t i = 0; i < count; i += 3) {
-        uint64_t sw = hosts_number_at(list, i);
+        uint64_t sw = hosts_number_at(list, i), to = hosts_number_at(list, i + 2);
 
-        if (!has_switch(take, host, sw))
+        if (!has_switch(take, host, sw) || to >= fabric_graph(take->fabric)->nodes)
             continue;
         seen->trapped[sw] = hosts_number_at(list, i + 1);
-        seen->trapped_to[sw] = (uint32_t)hosts_number_at(list, i + 2);
+        seen->trapped_to[sw] = (uint32_t)to;
     }
 }
 

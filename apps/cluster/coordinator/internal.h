@@ -66,6 +66,7 @@ struct coordinator_agent {
     bool lost;               /* the host is lost; its next incarnation may connect over conn */
     bool back;               /* a new incarnation has connected, and waits to be admitted */
     uint32_t incarnations;   /* number of times that the host has rejoined */
+    int64_t waited_ms;       /* for how long calls have waited for it while coord->limits is set */
     uint64_t groups_refused; /* number of replies that the host cannot make a group */
     char lost_why[HOSTS_WHY_BYTES]; /* why the host was lost */
     /* why the last host that claimed to be this one was rejected; "": none was */
@@ -113,6 +114,7 @@ struct coordinator {
     int64_t calls; /* number of the last call */
     bool may_end;  /* a wait for a reply ends when signal_fd or owner_fd is readable */
     bool ends;     /* coordinator_call_last() was canceled, so it does not wait again */
+    bool limits;   /* coordinator_limit_calls() */
     struct fabric_totals *sum; /* sum over all hosts, while a call "totals" is in progress */
     struct fabric_totals totals[HOSTS_MAX];
     uint64_t lost_links[HOSTS_MAX]; /* by host: bit per host to which it has lost a link */
@@ -151,6 +153,16 @@ void coordinator_send(struct coordinator_agent *agent, struct json_object *messa
 int coordinator_call(struct coordinator *coord, uint32_t only, const char *what,
                      struct json_object *with,
                      void (*each)(void *ctx, uint32_t host, struct json_object *reply), void *ctx);
+
+/**
+ * coordinator_call_next - make the next one of several calls to host @only. The time limit of a
+ * call holds for all of them together, plus @more_ms for each. Otherwise a host that replies just
+ * in time could occupy the coordinator's thread for long. @until_ms: 0 before the first call.
+ */
+int coordinator_call_next(struct coordinator *coord, uint32_t only, int64_t *until_ms,
+                          int64_t more_ms, const char *what, struct json_object *with,
+                          void (*each)(void *ctx, uint32_t host, struct json_object *reply),
+                          void *ctx);
 
 /**
  * coordinator_do - as coordinator_call(), for a call that must succeed on each host, or fail with
@@ -209,6 +221,9 @@ void hosts_forget_kept(struct coordinator_agent *agent);
  * lines.
  */
 const char *hosts_line_why(int err);
+
+/* Handle the messages of the host that were kept, and those that have arrived, without a wait. */
+void coordinator_agent_serve(struct coordinator_agent *agent);
 
 /* Return whether one of @events has @what in its field data. */
 bool coordinator_is_among(const void *what, const struct epoll_event *events, int count);

@@ -197,6 +197,8 @@ static void mirror_totals(void *ctx, struct fabric_totals *sum)
     coord->sum = NULL;
 }
 
+#define REST_MS 500 /* additional time for each further message with HOSTS_PAIRS_MOST pairs */
+
 struct comms {
     const struct fabric_config *config;
     struct fabric_comm *sum;
@@ -220,14 +222,14 @@ static void add_comm(void *ctx, uint32_t host, struct json_object *reply)
 static void rest_of_comm(struct coordinator *coord, uint32_t h, struct comms *comms)
 {
     uint32_t left = FABRIC_PAIRS_MOST / HOSTS_PAIRS_MOST + 1;
-    int64_t from = 0;
+    int64_t from = 0, until_ms = 0;
 
     while (comms->next[h] > from && left--) {
         from = comms->next[h];
         comms->next[h] = 0;
-        coordinator_call(coord, h, "comm",
-                         json_add_number(json_object_new_object(), "from", (uint64_t)from),
-                         add_comm, comms);
+        coordinator_call_next(coord, h, &until_ms, REST_MS, "comm",
+                              json_add_number(json_object_new_object(), "from", (uint64_t)from),
+                              add_comm, comms);
     }
     if (comms->next[h] > from)
         coordinator_lose(&coord->agent[h], "its list of communicating pairs has no end");

@@ -135,8 +135,12 @@ int coordinator_query_wait_ms(struct coordinator *coord, enum coordinator_query_
     int64_t left_ms = query->until_ms - emu_now_ms();
 
     if (left_ms <= 0)
-        emu_each_bit (h, query->waits)
-            coordinator_lose(&coord->agent[h], "it does not answer");
+        emu_each_bit (h, query->waits) {
+            /* its reply may have arrived while this thread waited for another host */
+            coordinator_agent_serve(&coord->agent[h]);
+            if (query->waits >> h & 1)
+                coordinator_lose(&coord->agent[h], "it does not answer");
+        }
     if (!query->waits)
         return 0;
     return left_ms > INT_MAX ? INT_MAX : (int)left_ms;

@@ -17,6 +17,7 @@
 #include "emu/util/count.h"
 #include "emu/util/now.h"
 
+#define REST_MS        500 /* more time for each further message of HOSTS_BLOCKS_MOST digits */
 #define PENDING_OLD_NS 500000000u
 /* size of a node's number in decimal, which is the name of its block of pending operations */
 #define NODE_NAME_BYTES 12
@@ -101,14 +102,14 @@ static void pending_rest(struct coordinator *coord, uint32_t h)
                    sizeof(struct emu_pending);
     struct coordinator_pending *pending = &coord->agent[h].pending;
     uint64_t left = all / HOSTS_BLOCKS_MOST + 1;
-    int64_t from = 0;
+    int64_t from = 0, until_ms = 0;
 
     while (pending->next > from && left--) {
         from = pending->next;
         pending->next = 0;
-        coordinator_call(coord, h, "pending",
-                         json_add_number(json_object_new_object(), "from", (uint64_t)from),
-                         pending_take, coord);
+        coordinator_call_next(coord, h, &until_ms, REST_MS, "pending",
+                              json_add_number(json_object_new_object(), "from", (uint64_t)from),
+                              pending_take, coord);
     }
     if (pending->next > from)
         coordinator_lose(&coord->agent[h], "its list of pending operations has no end");

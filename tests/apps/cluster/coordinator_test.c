@@ -737,8 +737,9 @@ static void stalls__of_a_host_leave_space(void)
 
 static const struct emu_fault_hit a_hit = {.fault = 1, .what = EMU_FAULT_LOSE, .packet = 1};
 
-static void count_hit(void *ctx, const struct emu_fault_hit *hit)
+static void count_hit(void *ctx, uint32_t host, const struct emu_fault_hit *hit)
 {
+    CU_ASSERT_EQUAL(host, 1);
     CU_ASSERT_TRUE(hit->what <= EMU_FAULT_SEE);
     ++*(uint32_t *)ctx;
 }
@@ -774,8 +775,9 @@ static void hit__of_an_unknown_device_is_skipped(void)
     CU_ASSERT_EQUAL(stage.lost, 0);
 }
 
-static void last_time(void *ctx, const struct emu_fault_hit *hit)
+static void last_time(void *ctx, uint32_t host, const struct emu_fault_hit *hit)
 {
+    CU_ASSERT_EQUAL(host, 1);
     *(uint64_t *)ctx = hit->at_ps;
 }
 
@@ -843,8 +845,29 @@ static uint64_t hits_of(const char *text)
     CU_ASSERT_EQUAL(injector_step(injector, 0), 0);
     coordinator_hits(stage.hosts, true, count_hit, &taken);
     hits = injector_at(injector, 0).hits;
+    CU_ASSERT_EQUAL(injector_may_hit(injector, id, 1), hits > 0);
+    CU_ASSERT_FALSE(injector_may_hit(injector, id + 1, 1)); /* there is no such fault */
     injector_destroy(injector);
     return hits;
+}
+
+/* A host reports that its switches had no route to a node. This node must exist. */
+static void trap__for_an_unknown_node_is_ignored(void)
+{
+    const struct fabric_mirror *mirror = stage_open("scan", reports);
+    uint64_t trapped[64] = {0};
+    uint32_t to[64] = {0};
+    struct fabric_scan_result seen = {.trapped = trapped, .trapped_to = to};
+
+    stage_divide();
+    CU_ASSERT_TRUE_FATAL(stage.graph->switches <= 64);
+    answer_text = "{\"traps\":[0,5,4000000000, 1,6,1]}";
+    mirror->scan(mirror->ctx, &seen);
+    CU_ASSERT_EQUAL(trapped[0], 0);
+    CU_ASSERT_EQUAL(trapped[1], 6);
+    CU_ASSERT_EQUAL(to[1], 1);
+    stage_close();
+    CU_ASSERT_EQUAL(stage.lost, 0);
 }
 
 /* Switches 0 and 1 are on the other host. A cable belongs to both hosts at its ends. */
@@ -1705,6 +1728,84 @@ static void call__has_a_shorter_limit_than_a_query(void)
     stage_close();
 }
 
+/* The coordinator, occupied by another host, reads a reply to a query only after the deadline. */
+static void query__reply_that_is_read_late_counts(void)
+{
+    char error[256] = "";
+
+    stage_set(NULL, NULL);
+    stage.config.query_ms = 50;
+    CU_ASSERT_EQUAL_FATAL(coordinator_open(&stage.hosts, &stage.config, error, sizeof error), 0);
+    coordinator_query_answer(stage.hosts);
+    for (struct pollfd ready = {coordinator_fd(stage.hosts), POLLIN, 0}; poll(&ready, 1, 10) < 1;)
+        ;
+    poll(NULL, 0, 100);
+    CU_ASSERT_EQUAL(coordinator_query_wait_ms(stage.hosts, COORDINATOR_ANSWER), 0);
+    CU_ASSERT_FALSE(coordinator_is_lost(stage.hosts, 1));
+    stage_close();
+}
+
+static bool takes_piece(void *ctx, const struct coordinator_piece *piece)
+{
+    (void)ctx;
+    return piece->count == 1;
+}
+
+/* Reply within the limit of a call, and promise another piece. */
+static void sends_a_piece_late(struct conn *conn, struct json_object *call)
+{
+    struct json_object *reply = json_add_text(json_object_new_object(), "sample", "00");
+
+    json_add_number(reply, "of", HOSTS_SAMPLE_FINISHED);
+    poll(NULL, 0, 200);
+    replies(conn, call, json_add_number(json_add_number(reply, "number", 0), "more", 1), 0);
+}
+
+/* A host that sends each piece of a sample just in time is lost before the sample ends. */
+static void sample__has_a_limit_for_all_pieces(void)
+{
+    char error[256] = "";
+
+    stage_set("sample", sends_a_piece_late);
+    stage.config.call_ms = 400;
+    stage.config.ops.sampled = takes_piece;
+    CU_ASSERT_EQUAL_FATAL(coordinator_open(&stage.hosts, &stage.config, error, sizeof error), 0);
+    coordinator_sample_last(stage.hosts, HOSTS_SAMPLE_FINISHED);
+    CU_ASSERT_STRING_EQUAL(stage.why, "it does not answer");
+    CU_ASSERT_TRUE(stage.asked < 10);
+    stage_close();
+}
+
+/* Reply within the limit of a call, and promise further pairs. */
+static void sends_pairs_late(struct conn *conn, struct json_object *call)
+{
+    struct json_object *comm = json_add_number(json_object_new_object(), "next", stage.asked + 1u);
+    struct json_object *reply = json_object_new_object();
+
+    json_object_object_add(reply, "comm", comm);
+    poll(NULL, 0, 150);
+    replies(conn, call, reply, 0);
+}
+
+/* All calls for the final report have one time limit for each host. */
+static void report__has_a_limit_for_all_calls(void)
+{
+    const struct fabric_mirror *mirror;
+    struct fabric_comm sum = {.nodes = NODES};
+    char error[256] = "";
+
+    stage_set("comm", sends_pairs_late);
+    stage.config.last_ms = 600;
+    CU_ASSERT_EQUAL_FATAL(coordinator_open(&stage.hosts, &stage.config, error, sizeof error), 0);
+    mirror = coordinator_mirror(stage.hosts);
+    coordinator_limit_calls(stage.hosts, true);
+    mirror->comm(mirror->ctx, &sum);
+    CU_ASSERT_STRING_EQUAL(stage.why, "it does not answer");
+    CU_ASSERT_TRUE(stage.asked < 5);
+    fabric_comm_free(&sum);
+    stage_close();
+}
+
 /* --- agents --------------------------------------------------------------------------------- */
 
 static bool has_failed(const void *ctx, char *text, size_t bytes)
@@ -1753,6 +1854,7 @@ int main(void)
         CASE(hit__of_the_future_counts_as_of_now),
         CASE(hits__are_found_by_their_fault),
         CASE(hits__of_faults_elsewhere_are_not_counted),
+        CASE(trap__for_an_unknown_node_is_ignored),
         CASE(test__of_a_cable_elsewhere_is_ignored),
         CASE(pending__of_unknown_nodes_is_not_kept),
         CASE(starved__of_a_host_is_added_once),
@@ -1776,6 +1878,9 @@ int main(void)
         CASE(end__of_a_failed_start_gives_the_reason),
         CASE(audit__unanswered_ends),
         CASE(call__has_a_shorter_limit_than_a_query),
+        CASE(query__reply_that_is_read_late_counts),
+        CASE(sample__has_a_limit_for_all_pieces),
+        CASE(report__has_a_limit_for_all_calls),
         CASE(connect__ends_when_an_agent_has_failed),
         {NULL, NULL},
     };

@@ -1473,6 +1473,45 @@ static uint32_t count_agreed_links(void)
     return out;
 }
 
+/* The fabric on host @h logs @times hits of a fault by one of its switches. */
+static void logs_hits(uint32_t h, int64_t fault, uint32_t times)
+{
+    struct fabric *fabric = fixture.host[h].fabric;
+    struct emu_fault_hit hit = {.fault = (uint32_t)fault, .what = EMU_FAULT_FLIP_ANY};
+
+    while (fabric_direction_host(fabric, hit.cable, true) != h ||
+           fabric_direction_host(fabric, hit.cable, false) != h)
+        hit.cable++;
+    CU_ASSERT_PTR_NOT_NULL_FATAL(fabric->links.log[0]);
+    while (times--)
+        emu_fault_log_put(fabric->links.log[0], &hit);
+}
+
+/* However many hits host 1 logs, the report lists those of host 2, and none of unknown faults. */
+static void report__has_space_for_the_hits_of_each_host(void)
+{
+    struct json_object *reply, *list;
+    struct conn conn;
+    int64_t fault;
+
+    fixture_start_as("qsnet3");
+    connects(&conn, 0);
+    fault = add_fault(&conn, "bit-errors link=any rate=1e-9");
+    logs_hits(1, fault + 1, 10);
+    logs_hits(1, fault, 200);
+    json_object_put(query(&conn, command("report")));
+    logs_hits(2, fault, 1);
+    reply = query(&conn, command("report"));
+    list = json_object_object_get(json_object_object_get(reply, "report"), "hits");
+    CU_ASSERT_EQUAL(emu_json_count(list), 100 / 2 + 1);
+    for (size_t i = 0; i < emu_json_count(list); i++)
+        CU_ASSERT_EQUAL(emu_json_number(emu_json_at(list, i), "fault", 0), fault);
+    json_object_put(reply);
+    conn_close(&conn);
+    fixture_end();
+    fixture_free();
+}
+
 /* Rules were applied to every cable at its receiving end, and all were reverted. */
 static void fault__applies_at_the_device(void)
 {
@@ -3775,6 +3814,7 @@ int main(void)
         CASE(stopped_host__is_lost_after_the_limit),
         CASE(stopped_host__with_a_lost_link_delays_nobody),
         CASE(stopped_host__does_not_delay_the_end),
+        CASE(report__has_space_for_the_hits_of_each_host),
         CASE(fault__applies_at_the_device),
         CASE(fault__of_combine_units_reaches_all_hosts),
         CASE(link_down__reaches_all_hosts),

@@ -604,6 +604,13 @@ static uint32_t take(struct fixture *r, uint32_t from, uint32_t to)
     return loss.more;
 }
 
+/* Let reports name any incarnation of a node's process. */
+static void incarnations_have_passed(struct fixture *r)
+{
+    for (uint32_t n = 0; n < NODES; n++)
+        r->w.fabric->incarnation[n] = emu_incarnation_state(UINT32_MAX, true);
+}
+
 static void report(struct fixture *r, uint32_t from, uint32_t to, uint64_t from_incarnation)
 {
     fabric_drop_receive(r->w.fabric, 0,
@@ -619,6 +626,7 @@ static void pair__dropping_on_several_cables_is_reported_once(void)
     struct fabric_drop loss;
 
     fixture_open(&r, "oq2004", NULL);
+    incarnations_have_passed(&r);
     for (uint32_t i = 0; i < 3; i++) {
         report(&r, 0, 2, 1);
         report(&r, 2, 0, 1);
@@ -642,6 +650,7 @@ static void pair__forged_number_of_losses_does_not_wrap(void)
     struct fixture r;
 
     fixture_open(&r, "oq2004", NULL);
+    incarnations_have_passed(&r);
     report(&r, 0, 2, 1);
     report(&r, 0, 2, 1);
     fabric_drop_receive(r.w.fabric, 0,
@@ -661,6 +670,7 @@ static void drops__are_reported_in_order(void)
     uint64_t reported = 0, taken = 0;
 
     fixture_open(&r, "oq2004", NULL);
+    incarnations_have_passed(&r);
     for (uint32_t round = 0; round < 200; round++) {
         for (uint32_t i = 0; i < 40; i++)
             report(&r, 0, 2, ++reported); /* each of another process: none is merged */
@@ -685,6 +695,7 @@ static void drops__of_a_group_come_first(void)
     uint32_t reported = 0;
 
     fixture_open(&r, "oq2004", NULL);
+    incarnations_have_passed(&r);
     for (uint64_t i = 1; i <= FABRIC_DROPS_MOST + 10; i++) {
         if (i % 1000 == 0)
             fabric_drop_receive(r.w.fabric, 0,
@@ -700,6 +711,67 @@ static void drops__of_a_group_come_first(void)
     while (fabric_drop_take(r.w.fabric, &loss))
         CU_ASSERT_TRUE(loss.what == FABRIC_LOST_SEGMENT && loss.from_incarnation == ++reported);
     CU_ASSERT_TRUE(reported > FABRIC_DROPS_MOST - 100 && reported <= FABRIC_DROPS_MOST);
+    fixture_close(&r);
+}
+
+/* However many losses of pairs host 1 reports, those of host 2 get space. */
+static void drops__of_each_host_have_space(void)
+{
+    static const uint32_t of[] = {1, 2, 0, 0};
+    static const struct fabric_hosts hosts = {.count = 3, .of = of};
+    struct fabric_drop loss = {.what = FABRIC_LOST_SEGMENT, .to = 2};
+    struct fixture r;
+
+    fixture_open(&r, "oq2004", NULL);
+    incarnations_have_passed(&r);
+    r.w.fabric->config.hosts = &hosts;
+    for (uint32_t round = 0; round < 2; round++) {
+        uint32_t taken = 0;
+
+        for (uint32_t host = 1; host <= 2; host++) {
+            for (loss.cable = 0; fabric_direction_host(r.w.fabric, 2 * loss.cable, false) != host;)
+                loss.cable++;
+            for (uint64_t i = 0; i < (host == 1 ? FABRIC_DROPS_MOST : 1); i++) {
+                loss.from_incarnation = i + 1;
+                fabric_drop_receive(r.w.fabric, host, &loss);
+            }
+        }
+        CU_ASSERT_EQUAL(fabric_drops_left(r.w.fabric), FABRIC_DROPS_MOST / 2 + 1);
+        while (fabric_drop_take(r.w.fabric, &loss))
+            taken += fabric_direction_host(r.w.fabric, 2 * loss.cable, false) == 2;
+        CU_ASSERT_EQUAL(taken, 1);
+    }
+    CU_ASSERT_EQUAL(fabric_drops_refused(r.w.fabric), 0);
+    r.w.fabric->config.hosts = NULL;
+    fixture_close(&r);
+}
+
+/* A host cannot report losses of processes that never existed, nor the return of a unit at work. */
+static void loss__impossible_is_refused(void)
+{
+    struct fabric_drop loss = {.what = FABRIC_LOST_SEGMENT, .to = 2, .to_incarnation = 1};
+    struct fixture r;
+
+    fixture_open(&r, "oq2004", NULL);
+    fabric_drop_receive(r.w.fabric, 0, &loss);
+    loss.to_incarnation = 2;
+    fabric_drop_receive(r.w.fabric, 0, &loss);
+    loss.to_incarnation = 0;
+    loss.from_incarnation = UINT64_MAX;
+    fabric_drop_receive(r.w.fabric, 0, &loss);
+    loss.what = FABRIC_LEFT_GAVE_UP;
+    fabric_drop_receive(r.w.fabric, 0, &loss);
+    loss = (struct fabric_drop){.what = FABRIC_UNIT_BACK, .moved = 7};
+    fabric_drop_receive(r.w.fabric, 0, &loss);
+    CU_ASSERT_EQUAL(fabric_drops_refused(r.w.fabric), 4);
+    r.w.fabric->combine[0].returns = true;
+    fabric_drop_receive(r.w.fabric, 0, &loss);
+    fabric_drop_receive(r.w.fabric, 0, &loss); /* only once */
+    CU_ASSERT_EQUAL(fabric_drops_refused(r.w.fabric), 5);
+    CU_ASSERT_EQUAL(fabric_drops_left(r.w.fabric), 2);
+    CU_ASSERT_TRUE(fabric_drop_take(r.w.fabric, &loss));
+    CU_ASSERT_EQUAL(loss.what, FABRIC_UNIT_BACK);
+    CU_ASSERT_EQUAL(loss.moved, 0);
     fixture_close(&r);
 }
 
@@ -755,6 +827,8 @@ static const struct test_case cases[] = {
     CASE(pair__forged_number_of_losses_does_not_wrap),
     CASE(drops__are_reported_in_order),
     CASE(drops__of_a_group_come_first),
+    CASE(drops__of_each_host_have_space),
+    CASE(loss__impossible_is_refused),
     CASE(loss__of_a_group_elsewhere_is_refused),
     {0},
 };

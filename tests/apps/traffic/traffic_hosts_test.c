@@ -622,6 +622,46 @@ static void barrier_sync__protocol_violation_ends_it(void)
     fixture_free(&fixture);
 }
 
+/* The last host reports only to the first one that it has failed. */
+static void *tells_one_main(void *arg)
+{
+    static const struct emu_hostlink_record fail = {.kind = EMU_HOSTLINK_STEP,
+                                                    .channel = EMU_STEP_FAIL,
+                                                    .bytes = (const uint8_t *)"no memory",
+                                                    .length = 9};
+    struct node_host *host = arg;
+    struct emu_barrier *barrier = NULL;
+
+    host->err = host_barrier(host, &barrier);
+    if (!host->err)
+        host->err = emu_barrier_connect(barrier, PATIENCE);
+    if (!host->err && host->self == HOSTS_MOST - 1)
+        host->err = emu_barrier_put(barrier, 0, &fail);
+    for (uint32_t step = 0; step < 2 && !host->err; step++)
+        host->err = emu_barrier_sync(barrier, NULL, 0);
+    snprintf(host->error, sizeof host->error, "%s", emu_barrier_why(barrier));
+    emu_barrier_destroy(barrier);
+    atomic_store_explicit(&host->ended, true, memory_order_relaxed);
+    return NULL;
+}
+
+/* The host that was told passes the reason on, so that no host reports that it was lost. */
+static void barrier_sync__failure_told_to_one_host_reaches_all(void)
+{
+    struct traffic_config config;
+    struct fixture fixture;
+
+    fixture_a_run(&fixture, &config);
+    for (uint32_t h = 0; h < HOSTS_MOST; h++)
+        fixture.host[h] = (struct node_host){.fixture = &fixture, .self = h};
+    fixture_go(&fixture, tells_one_main);
+    for (uint32_t h = 0; h < HOSTS_MOST; h++) {
+        CU_ASSERT_PTR_NOT_NULL(strstr(fixture.host[h].error, "no memory"));
+        CU_ASSERT_EQUAL(fixture.host[h].err, -ECONNABORTED);
+    }
+    fixture_free(&fixture);
+}
+
 /* Red and green are connected by a second session, over the lane to blue. */
 static int pair_barrier(struct node_host *host, struct emu_barrier **ret)
 {
@@ -1209,6 +1249,7 @@ int main(void)
     const struct test_case cases[] = {
         CASE(barrier_sync__delivers_all_bytes_to_all),
         CASE(barrier_sync__protocol_violation_ends_it),
+        CASE(barrier_sync__failure_told_to_one_host_reaches_all),
         CASE(barrier_sync__bytes_on_a_second_session_end_it),
         CASE(barrier_put__finding_a_host_lost_reports_the_others),
         CASE(traffic_run__on_any_hosts_is_the_same_as_on_one),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* calls.c - files with the calls of processes in simulated time. */
+/* calls.c - files with the calls that processes make to libfabemu (--compute record, replay). */
 #include "apps/calls/calls.h"
 
 #include <errno.h>
@@ -37,7 +37,10 @@ bool calls_check(const uint8_t *data, size_t bytes, uint64_t *calls)
 
 /* --- reading -------------------------------------------------------------------------- */
 
-/* Read one entry of the list of processes. Its calls are at @at, with @left bytes in the file. */
+/*
+ * Read one entry of the list of processes. The calls of the process begin at @at. The file has
+ * @left bytes from there on.
+ */
 static int part_read(struct json_object *entry, const char *path, const uint8_t *at, size_t left,
                      struct calls_part *ret, char *error, size_t error_bytes)
 {

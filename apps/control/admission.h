@@ -65,8 +65,9 @@ void admission_resume(struct admission *admission);
 int admission_accept(struct admission *admission, struct ucred *cred);
 
 /**
- * admission_refuses - return why process @pid on @host must not get a connection on @fd, the lowest
- * descriptor that was free, as a static text. Returns NULL if the process may get the connection.
+ * admission_refuses - check whether process @pid on @host may get another connection. Returns NULL
+ * if it may, or else the reason, a static text. @fd: the descriptor of the connection, which was
+ * the lowest free descriptor.
  */
 const char *admission_refuses(const struct admission *admission, int fd, uint32_t host, pid_t pid);
 

@@ -129,8 +129,8 @@ static int node_wanted(const struct fabric_config *config, const struct client *
 
 /*
  * Return the third descriptor that the reply passes to a process that has attached: a file for its
- * calls, or else the multicast buffer, which may be -1. If that fails, detach the process, reply,
- * and return a negative error below -1.
+ * calls, or else the multicast buffer, which may be -1. If the file cannot be made, detach the
+ * process, reply with the error, and return the error, which is below -1.
  */
 static int calls_or_mcast_buf(struct daemon *daemon, struct client *client,
                               const struct fabric_attachment *attachment)
@@ -508,8 +508,9 @@ static uint64_t query_join(struct daemon *daemon, enum coordinator_query_kind of
 }
 
 /*
- * Let the request wait for a query. Requests that call other hosts wait, too, so that a host that
- * does not reply delays only these requests, and not the daemon.
+ * Let the request wait for a query. Some requests wait only because their handlers call other hosts
+ * and block until these reply. The query does not block, and when it is complete, each host has
+ * replied or is lost. So a host that does not reply delays only these requests, and not the daemon.
  */
 static void request_waits(struct daemon *daemon, struct client *client, const struct request *row,
                           struct json_object *request)

@@ -52,7 +52,7 @@ enum fault_key {
 #define FAULT_KEYS_WHEN  emu_bits_below(FAULT_KEY_LINK)
 #define FAULT_KEYS_WHERE (emu_bits_below(FAULT_KEY_PACKET) & ~FAULT_KEYS_WHEN)
 
-/* Types of values; the comments give the type of the field of struct fault at `offset`. */
+/* Types of values. The comments give the C types that the values have in struct fault. */
 enum fault_type {
     FAULT_TYPE_TIME,   /* uint64_t, ps */
     FAULT_TYPE_COUNT,  /* uint64_t */
@@ -152,8 +152,9 @@ struct fault_names {
 bool fault_node_read(struct fault_names *names, const char *value, uint32_t *ret);
 
 /**
- * fault_where_read - read the @value of a key of FAULT_KEYS_WHERE; NULL if the key has no value.
- * @valid: receives a description of valid values. Returns false if the value is not valid.
+ * fault_where_read - read the value of a key of FAULT_KEYS_WHERE. Returns false if it is not valid.
+ * @value: NULL if the text has no value for the key.
+ * @valid: receives a description of valid values.
  */
 bool fault_where_read(struct fault *fault, enum fault_key key, const char *value,
                       struct fault_names *names, const char **valid);

@@ -25,13 +25,16 @@
  * If all processes wait and no event is left, something outside the fabric must happen next, such
  * as a message of the job's launcher. Processes learn of it by polling, so their waits end after
  * this host time, at an unchanged local time. Waits do not end like this while time stands still at
- * an alarm: events may be left then, so a process could post at a time that has already been
- * simulated. While a process is outside (simtime.h), simulated time advances in steps of this
+ * an alarm. There may be events after the alarm, so a process could post at a time that has already
+ * been simulated. While a process is outside (simtime.h), simulated time advances in steps of this
  * length.
  */
 #define LOCKSTEP_OUTSIDE_NS 1000000u
 
-/* While a process runs and nothing happens, this thread checks at this interval if it is asleep. */
+/*
+ * While a process runs and nothing happens, this thread checks at this interval whether the process
+ * is asleep.
+ */
 #define LOCKSTEP_CHECK_NS 20000000u
 /* A process is outside (simtime.h) if each check for this long has found it asleep. */
 #define LOCKSTEP_ASLEEP_NS 50000000u
@@ -85,7 +88,7 @@ static uint64_t after(uint64_t at_ps, uint64_t by_ps)
     return at_ps < EMU_NEVER - by_ps ? at_ps + by_ps : EMU_NEVER;
 }
 
-/* Return @named_ps, a time that a process has named, or @otherwise_ps if there is no such time. */
+/* Return @named_ps, which a process has named, or @otherwise_ps if it is later than EMU_LAST_PS. */
 static uint64_t valid_ps(uint64_t named_ps, uint64_t otherwise_ps)
 {
     return named_ps <= EMU_LAST_PS ? named_ps : otherwise_ps;
@@ -117,7 +120,10 @@ static bool is_quiet(const struct emu_hostif *hostif, uint32_t number)
            word == atomic_load_explicit(&sim->quiet_word, memory_order_relaxed);
 }
 
-/* Return how many of the @unread segments from @head on were quiet since the wait began. */
+/*
+ * Return how many of the @unread segments from @head on are quiet, up to the first one that is not.
+ * During one wait, each call continues the count of the last call.
+ */
 static uint32_t count_quiet(struct emu_hostif *hostif, uint32_t head, uint32_t unread)
 {
     uint32_t most = atomic_load_explicit(&hostif->shared->sim.quiet_most, memory_order_relaxed);
@@ -212,7 +218,7 @@ static uint64_t outside_until_ps(struct emu_hostif *hostif)
     return after(hostif->asleep_ps, steps * LOCKSTEP_OUTSIDE_NS * 1000);
 }
 
-/* Note that the process is awake or waits. If it was outside, its time becomes the fabric's. */
+/* The process is awake or waits: record this. If it was outside, its time becomes the fabric's. */
 static void outside_ends(const struct emu_lockstep *lockstep, struct emu_hostif *hostif)
 {
     hostif->asleep_ns = 0;

@@ -363,8 +363,8 @@ ssize_t ofi_peek(struct ofi_ep *ep, const struct ofi_xfer *xfer)
     else if (taken)
         ofi_op_claim(taken, message);
     if (err && ep->rx.cq)
-        /* yield after some peeks: a caller that polls by peeking finds the entry of each peek in
-           its queue, so its reads of the queue never yield */
+        /* Yield after some peeks that found nothing. Each peek adds an entry to the queue, so a
+           caller that polls by peeking never finds the queue empty, and never yields there. */
         ofi_cq_poll_missed(ep->rx.cq);
     return xfer_peek_answer(answer, &found, err);
 }

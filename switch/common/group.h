@@ -22,8 +22,8 @@
 #include "switch/common/device.h"
 
 /*
- * The part of one state that one unit has. Inputs are numbered like the rows of the switch: ports,
- * and at the root of several units also the rows of the leaves.
+ * The part of one state that one unit has. Inputs have the numbers of the switch's rows (base.h):
+ * first the ports. If there are several units, the root also has an input for each leaf.
  */
 struct switch_partial {
     emu_ports have;   /* inputs that have contributed */
@@ -57,7 +57,7 @@ struct switch_state {
     bool active;        /* an operation is in progress */
     /* hdr is valid; if no operation is in progress, it is the header of the last one */
     bool used;
-    /* units with parity: set of units with a part in which a fault has flipped a bit */
+    /* set of units in whose part a fault has flipped a bit; empty if units do not check parity */
     uint16_t flipped;
     struct switch_partial part[]; /* one for each unit */
 };

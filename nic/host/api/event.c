@@ -52,8 +52,8 @@ void fabemu_event_close(struct fabemu_event *event)
     nic_region_forget_event(fab, event);
     nic_queue_forget_event(fab, event);
     nic_trap_forget_event(fab, event);
-    /* this call removes the event also from fab->fired, because no operation is armed on it now */
     nic_event_end(fab, nic_event_of(event));
+    /* no operation is armed on the event any more, so this also removes it from fab->fired */
     nic_unlock(fab);
 }
 

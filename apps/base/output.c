@@ -70,7 +70,7 @@ int output_open(struct output *ret, const char *path, int64_t until_ms)
         return err;
     }
     if (fstat(ret->fd, &st) == 0 && S_ISREG(st.st_mode) && flock(ret->fd, LOCK_EX | LOCK_NB) &&
-        errno == EWOULDBLOCK) { /* ignore other errors of file systems without locks */
+        errno == EWOULDBLOCK) { /* any other error: the file system has no locks, so ignore it */
         close(ret->fd);
         *ret = OUTPUT_NONE;
         return -EWOULDBLOCK;

@@ -104,9 +104,10 @@ int links_control_again(void *links, uint32_t host);
 
 /**
  * links_rejoin - allow the host links to @host to come up again. They come up when @host has
- * allowed it, too. Links of links_watched() whose session has ended get a new closed_fd. Returns 1
- * if all links to @host carry segments, 0 if not yet. Errors: -errno. @links: struct links. Thread:
- * the thread that watches the links.
+ * allowed it, too. If the session of a link in links_watched() has ended, the link's closed_fd
+ * (hosts.h) becomes a descriptor for the next session. Returns 1 if all links to @host carry
+ * segments, 0 if not yet. Errors: -errno. @links: struct links. Thread: the thread that watches the
+ * links.
  */
 int links_rejoin(void *links, uint32_t host);
 

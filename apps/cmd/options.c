@@ -237,8 +237,8 @@ static const struct option_row rows[] = {
      "record: as cpu, and write the times to FILE; replay: the times in FILE",
      read_compute, .group = OPTIONS_COMPUTE},
     {"goal", "FILE",
-     "with --clock virtual: write what the processes send and compute to FILE, as GOAL "
-     "(docs/traffic.md)",
+     "with --clock virtual: write FILE, a GOAL program with the messages and the computing of "
+     "the processes (docs/traffic.md)",
      .at = AT(goal), .right = FILE_NAME, .group = OPTIONS_COMPUTE},
     {"call-ns", "TIME",
      "with --clock virtual: time of each call of the library (default from the profile)",

@@ -23,8 +23,8 @@
 #define GRID_MS TELEMETRY_EVERY_LEAST_MS
 
 /*
- * maximum number of readers that may open blocks of a large network (apps/telemetry/filter.h); each
- * reader needs a few MB
+ * maximum number of readers that see single devices of a large network, in open blocks
+ * (apps/telemetry/aggregate.h); each of these readers needs a few MB
  */
 #define OPEN_READERS 32u
 
@@ -346,7 +346,7 @@ static void reader_serve(struct daemon *daemon, struct client *client)
     daemon_send_line(daemon, client, serve->line.at, serve->line.bytes);
 }
 
-/* Take a sample at the present time, which is converted to the unit of telemetry_sample(). */
+/* Take a sample now. The unit of the time depends on the clock: see telemetry_sample(). */
 static void sample(struct daemon *daemon)
 {
     const struct fabric *fabric = daemon->fabric;

@@ -7,7 +7,7 @@
 #include "apps/fabric/links.h"
 #include "apps/manager/manager.h"
 
-#define MANAGER_ERRORS_OF 1000000u   /* packets to which errors_inside and errors_node refer */
+#define MANAGER_ERRORS_OF 1000000u   /* config.errors_* are limits per this many packets */
 #define MANAGER_UNCOUNTED UINT64_MAX /* link.seen: the count of the other host is not known yet */
 
 /*
@@ -40,7 +40,7 @@ struct manager {
     struct link *link;                /* by cable */
     bool *routed;                     /* by cable: whether its link is in use */
     uint64_t *trapped;                /* by switch: packets without a route, at the last scan */
-    struct fabric_scan_result remote; /* last scan of other hosts; all fields NULL on one host */
+    struct fabric_scan_result remote; /* last scan of other hosts; all NULL if there are none */
     struct fabric_test *test; /* other hosts' results for the links that this step tests, or NULL */
     uint32_t tests;           /* used elements of `test` */
 

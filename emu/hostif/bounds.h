@@ -35,7 +35,8 @@
 #define EMU_BOUNDS_RUN(X)                                                                    \
     X(start, "start", 60000, "the fabric starts")                                            \
     X(end, "end", 2000,                                                                      \
-      "after a run: time for COMMAND to end by itself, before its processes get SIGTERM")    \
+      "a run ends before COMMAND does: time for COMMAND to end by itself, before its "       \
+      "processes get SIGTERM")                                                               \
     X(term, "term", 1500,                                                                    \
       "then: time for these processes to end, before they get SIGKILL "                      \
       "and COMMAND gets SIGTERM")                                                            \

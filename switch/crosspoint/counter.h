@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * counter.h - switches whose credits are a plain counter: a credit returns when the last copy of
- * its segment has left (counter.c).
+ * counter.h - switches in which a credit stands for a segment, not for its copies: the credit
+ * returns when the last copy has left (counter.c).
  */
 #ifndef SWITCH_COUNTER_H
 #define SWITCH_COUNTER_H
@@ -10,9 +10,10 @@
 
 /* Counts of the copies of multicasts that have not left yet. Owned by the switch's worker. */
 struct switch_copies {
-    /* for each port: counters of copies left; at most one is needed per credit */
+    /* by input port: counters, each for the copies of one multicast that are still here, or 0: the
+       counter is free. A port needs at most one counter per credit */
     uint8_t (*left)[EMU_XPOINT_MAX];
-    /* for each slot of the store: 1 + index of the segment's counter in its row's `left`, or 0 */
+    /* by slot of the store: 0, or 1 + the index of its segment's counter in left[input port] */
     uint16_t *of;
 };
 

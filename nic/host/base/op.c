@@ -4,9 +4,10 @@
  *
  * An id consists of a table index (20 bits) and a generation (12 bits), which changes each time the
  * table entry is used again. So a late segment does not name the operation that uses the entry now.
- * Successive processes of a node start with different generations. A forged id can harm only the
- * operations with the forger itself: nic_op_find() accepts an id only from the node with which the
- * operation takes place, and the fabric writes the source node into each segment.
+ * Successive processes of a node start with different generations. A forged id can harm only
+ * operations whose peer is the forger, because nic_op_find() accepts an id only from the
+ * operation's peer. A sender cannot pretend to be another node, because the fabric writes the
+ * source node into each segment.
  */
 #include "nic/host/base/op.h"
 
@@ -27,7 +28,7 @@ const struct nic_op_traits *nic_op_traits(const struct nic_op *op)
 {
     static const struct nic_op_traits traits[NIC_OP_KINDS] = {
         [NIC_OP_SEND] = {.sends = true, .succeeds = true, .fails = true, .message = true},
-        [NIC_OP_RECV] = {.fails = true, .message = true}, /* the sender may cancel it */
+        [NIC_OP_RECV] = {.fails = true, .message = true}, /* fails if the sender cancels */
         [NIC_OP_PUT] =
             {.sends = true, .whole = true, .succeeds = true, .fails = true, .again = true},
         [NIC_OP_GET] = {.succeeds = true, .fails = true, .again = true},

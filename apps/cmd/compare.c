@@ -199,7 +199,7 @@ static void add_option(struct words *words, const char *option, const char *valu
     add_word(words, value);
 }
 
-/* Add the words of a variant. Their text is split in @text, a copy. */
+/* Add the words of a variant. @text: a copy of its text, which is changed, and holds the words. */
 static void add_variant(struct words *words, char *text)
 {
     char *rest = NULL;
@@ -258,8 +258,8 @@ static int row_check(const struct compare *compare, const struct compare_row *ro
     else if (status < 0 && (options.clock != EMU_CLOCK_VIRTUAL || options.goal ||
                             options.compute_file || options.compute.mode != EMU_COMPUTE_NONE))
         status = options_usage_error("compare",
-                                     "--variant '%.80s': all rows have --clock virtual and the "
-                                     "--compute of fabemu compare, and no --goal",
+                                     "--variant '%.80s': a variant cannot change --clock or "
+                                     "--compute, and cannot have --goal",
                                      row->name);
     if (status < 0) {
         options.argv = argv; /* fabemu-wide gets the same command line */
@@ -510,7 +510,7 @@ static void row_run(struct compare *compare, struct compare_row *row, unsigned n
     if (row->status || !row->report)
         explain(row, log);
     else if (!emu_json_number(json_object_object_get(row->report, "clock"), "finished_ns", 0))
-        snprintf(row->why, WHY_BYTES, "no process has used the fabric until its end");
+        snprintf(row->why, WHY_BYTES, "no process has used the fabric and then detached");
     print_standstill(compare, row);
     free(argv);
     free(variant);
@@ -728,7 +728,7 @@ static int compare_run(struct compare *compare)
     return status;
 }
 
-/* Refuse two results on standard output, which no reader could tell apart, and --out -. */
+/* Refuse --out -, and two results on standard output, because no reader could tell them apart. */
 static int outputs_check(const struct compare *compare)
 {
     int count = output_is_stdout(compare->csv) + output_is_stdout(compare->json) +

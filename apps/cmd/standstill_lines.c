@@ -433,27 +433,25 @@ static void add_unexpected(struct line *line, const struct printing *to,
     add_bytes(line, first);
 }
 
-/* Append for which action of another member of an MPI window a process waits. */
+/* Append what a process waits for: an action of another member of an MPI window. */
 static void add_action(struct line *line, const struct printing *to, struct json_object *op)
 {
     const char *kind = emu_json_text(op, "kind", "");
     int64_t node = emu_json_number(op, "node", -1);
 
-    if (strcmp(kind, "unlock") == 0) {
-        add(line, " for the lock of ");
-        add_process(line, to, emu_json_number(op, "target", -1));
-        add(line, " in an MPI window, which ");
-    } else {
-        add(line, strcmp(kind, "post") == 0       ? " in MPI_Win_start for MPI_Win_post of "
-                  : strcmp(kind, "complete") == 0 ? " in MPI_Win_wait for MPI_Win_complete of "
-                                                  : " in MPI_Win_free for MPI_Win_free of ");
-    }
+    add(line, strcmp(kind, "unlock") == 0     ? " for "
+              : strcmp(kind, "post") == 0     ? " in MPI_Win_start for MPI_Win_post of "
+              : strcmp(kind, "complete") == 0 ? " in MPI_Win_wait for MPI_Win_complete of "
+                                              : " in MPI_Win_free for MPI_Win_free of ");
     if (node < 0)
         add(line, "other ranks");
     else
         add_process(line, to, node);
-    if (strcmp(kind, "unlock") == 0)
-        add(line, node < 0 ? " have" : " has");
+    if (strcmp(kind, "unlock") == 0) {
+        add(line, " to release the lock of ");
+        add_process(line, to, emu_json_number(op, "target", -1));
+        add(line, " in an MPI window");
+    }
 }
 
 static bool is_action(const char *kind)

@@ -2,9 +2,9 @@
 /*
  * paths.c - the control sockets of this user's fabrics.
  *
- * Two fabrics of the same name may start at the same time. The one that locks the folder first
- * tests the old socket, binds and listens before it unlocks, so the other one finds a listener and
- * fails. Rejected: lock files, because they remain after a crash.
+ * Two fabrics of the same name may start at the same time. Each locks the folder, and then tests
+ * the old socket, binds and listens before it unlocks. So the second one to get the lock finds a
+ * listener and fails. Rejected: lock files, because they remain after a crash.
  */
 #include "apps/control/paths.h"
 
@@ -249,9 +249,9 @@ static void unlink_vectors(int folder, const char *name)
 }
 
 /*
- * Check that no fabric listens. @fd: result of connect_to(); is closed. Connections to a process
- * that is ending are reset. Errors: -EADDRINUSE; another error if this process cannot find out, for
- * example -EMFILE.
+ * Check that no fabric listens. @fd: result of connect_to(); is closed. -ECONNRESET means that no
+ * fabric listens, because a process that is ending resets connections. Errors: -EADDRINUSE; another
+ * error if this process cannot find out, for example -EMFILE.
  */
 static int check_free(int fd, const char *name, char *error, size_t error_bytes)
 {

@@ -3,11 +3,13 @@
  * timeline.c - see timeline.h.
  * Source: "Trace Event Format", Google: complete events (X) for collectives and messages, instants
  * (i), asynchronous events (b, e) for faults, flows (s, f) from the sender to the receiver of a
- * message, metadata (M) for names. A *lane* is one of the viewer's threads of one kind.
+ * message, metadata (M) for names. The viewer shows each thread as one line. For each kind of
+ * events, a node has one or more such threads, its *lanes*. No two events of a lane overlap.
  *
- * The file ends with a summary, the *tail*. The *second file* is the one without the timeline's
- * name. Each write overwrites the tail of the second file with new events and a new tail, and then
- * swaps the names. The second file therefore always lacks the events of the latest write.
+ * The file ends with a summary, the *tail*. Usually there are two files, so that the one with the
+ * timeline's name is complete at any time. The other one is the *second file*. Each write
+ * overwrites the tail of the second file with new events and a new tail, and then swaps the names.
+ * The second file therefore always lacks the events of the latest write.
  */
 #include "apps/timeline/timeline.h"
 
@@ -226,7 +228,7 @@ static void second_open(struct timeline *t, const struct stat *first)
         second_close(second);
 }
 
-/* Note that the files have swapped names, so that the second file now lacks the new events. */
+/* Record that the files have swapped names: the second file now lacks the new events. */
 static void second_swap(struct timeline *t)
 {
     struct second *second = &t->second;

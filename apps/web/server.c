@@ -86,7 +86,10 @@ static void on_conn(void *ctx, struct MHD_Connection *http, void **context,
     }
 }
 
-/* Open a connection to the fabric without requests. The fabric closes it when it ends. */
+/*
+ * Open a connection to the fabric, over which no request is sent. When the fabric ends, it closes
+ * this connection, so the server notices.
+ */
 static int watch_open(struct web_server *server, char *error, size_t error_bytes)
 {
     int fd, err = paths_connect(&fd, NULL, server->name, error, error_bytes);

@@ -119,8 +119,9 @@ void engine_flow_acked(struct engine *e, const struct engine_packet *p)
  * First, n is not far ahead of L. A flow goes to one node or one group, so all its packets have the
  * same receivers. An acknowledged packet was received by all of them, because switches merge the
  * replies of a group's members. Let A be the highest acknowledged number when the source assigned
- * n. Then A <= L. And n - A <= ENGINE_SPAN + the number of packets that wait to be sent, because no
- * packet enters a flow that is further ahead (engine_flow_dead()). So n - L < 2^25.
+ * n. Then A <= L. A flow accepts no packet while its next number is ENGINE_SPAN or more beyond the
+ * highest acknowledged one (engine_flow_dead()), so n - A <= ENGINE_SPAN + the number of packets
+ * that wait to be sent. So n - L < 2^25.
  *
  * Second, n is not far behind L. A packet that has not ended is less than ENGINE_WINDOW behind the
  * next number to be assigned (engine_flow_open()), and L is below that number. So L - n <

@@ -298,7 +298,7 @@ class StandstillTest(FabemuCase):
         """A process that waits for a lock tries again and again; that is no progress."""
         for name in ("exclusive-lock", "adapters: exclusive-lock"):
             run = self.find(name, "ranks 0, 3 wait for each other in a cycle$",
-                            "#3 waits for the lock of rank 1 in an MPI window, which rank 0 has, "
+                            "#3 waits for rank 0 to release the lock of rank 1 in an MPI window, "
                             "for .* s$", "#0 waits in a receive from rank 3, tag 7, ")
             wait, = (one["receive"] for one in run.report["standstill_attached"]
                      if one["node"] == 3)
@@ -307,8 +307,8 @@ class StandstillTest(FabemuCase):
 
     def test_lock_held__by_readers(self):
         """The lock word does not say who holds a shared lock."""
-        self.find("shared-lock", "#3 waits for the lock of rank 1 in an MPI window, which other "
-                  "ranks have, for .* s$")
+        self.find("shared-lock", "#3 waits for other ranks to release the lock of rank 1 in an MPI "
+                  "window, for .* s$")
 
     def test_post_missing(self):
         self.find("skip-post", "#0 waits in MPI_Win_start for MPI_Win_post of rank 1, for .* s$",

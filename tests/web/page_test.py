@@ -1880,8 +1880,8 @@ class Recorded(InBrowser):
         self.assertEqual(self.browser.run(
             "return [...document.querySelectorAll('#standstill li')].map((li) => li.textContent)"
             ".filter((text) => text.includes(' has waited '))"), [
-                f"{evil} (rank 0) has waited for 7.00 s for the lock of {evil} (rank 2) in an MPI "
-                f"window, which {evil} (rank 3) has",
+                f"{evil} (rank 0) has waited for 7.00 s for {evil} (rank 3) to release the lock of "
+                f"{evil} (rank 2) in an MPI window",
                 f"{evil} (rank 2) has waited for 7.00 s in MPI_Win_wait for MPI_Win_complete of "
                 "others",
                 f"{evil} (rank 3) has waited for 6.00 s in a receive from {evil} (rank 0) (tag 8 "

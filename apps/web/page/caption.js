@@ -25,9 +25,9 @@ const HOT_MOST = 4;
 const sum = (values) => values.reduce((all, value) => all + value, 0);
 
 /*
- * Return the nodes that have sent a segment in recent snapshots, or have one to send. The
- * sources of synthetic traffic never stop, and do not report what they have to send: in a congested
- * network, all that have ever sent something count.
+ * Return the nodes that have sent a segment in recent snapshots, or have one to send. Sources of
+ * synthetic traffic never stop, and do not report whether they have a segment to send. So in a
+ * congested network, each source that has ever sent a segment counts.
  */
 function sendersOf(model, congested) {
   const used = model.directionsUsed(congested ? HELD_UP : RECENT);
@@ -113,7 +113,7 @@ function collectivesText(model, flow) {
     .filter((s) => model.sw.contributionsMean[s] > 0));
   const where = combining ? counted(combining, "switch combines", "switches combine")
     : "adapters combine";
-  /* perhaps some members of the latest collective have not finished it yet */
+  /* some members may not have finished the latest collective yet, so use the highest count */
   const members = Math.max(...model.lastFinished(Infinity)
     .filter(({ group }) => group === last.group).map((one) => one.members));
   const who = counted(members, "process runs", "processes run");

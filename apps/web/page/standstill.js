@@ -226,12 +226,11 @@ function linkLine(link, model) {
         : `it waits for a ${link.waits_for}`);
 }
 
-/* Describe for which action of another member of an MPI window a process waits. */
+/* Describe what a process waits for: an action of another member of an MPI window. */
 function actionText({ kind, node, target }, model) {
   const [call, action] = ACTIONS[kind], who = node === undefined ? "others" : model.nodeName(node);
   if (action) return `in ${call} for ${action} of ${who}`;
-  return `for the lock of ${model.nodeName(target)} in an MPI window, which ${who} ` +
-    `${node === undefined ? "have" : "has"}`;
+  return `for ${who} to release the lock of ${model.nodeName(target)} in an MPI window`;
 }
 
 /* Describe a process that waits in @op. */

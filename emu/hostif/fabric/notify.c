@@ -32,7 +32,10 @@ static void hostif_follow_sender(struct emu_hostif *hostif, uint32_t news)
     }
 }
 
-/* Note on which core the process may reply. The receiver of a stream may reply on any core. */
+/*
+ * Record on which core the process will probably reply: the core of its last post. If this core is
+ * unknown, or if the process receives a stream, any core is possible.
+ */
 static void hostif_expect_answer(struct emu_hostif *hostif)
 {
     uint32_t core = atomic_load_explicit(&hostif->shared->post_core, memory_order_relaxed);

@@ -364,8 +364,8 @@ int fabemu_inject(struct fabemu_queue *queue, const struct fabemu_dest *dest, co
 /* --- receive ------------------------------------------------------------------------ */
 
 /*
- * Post a receive from one node. If no process is attached to the node, connect to its next process,
- * because the receive must fail if no process attaches.
+ * Post a receive from one node. If the node has no process, send hellos to it. A process that
+ * attaches soon will answer them. Without an answer, the receive must fail.
  */
 static void receive_post(struct fabemu *fab, struct nic_peer *peer, struct nic_recv *recv)
 {

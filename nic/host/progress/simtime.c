@@ -7,9 +7,10 @@
  * process that polls twice without success, and does nothing else in between, waits for its next
  * segment. The wait has a limit that grows with each further poll, because a program may poll a
  * limited number of times before it does something for which others wait. A program may compute
- * between two tests (MPI_Test), so polls in tests do not wait. But after many tests in a row
- * without computing that counts, each further one waits, though not for long. These rules use only
- * the program's calls and simulated time, so results do not depend on the host.
+ * between two tests (MPI_Test), so polls in tests do not wait. But after NIC_SIM_TESTS tests in a
+ * row that find nothing, each further test waits for a short time. Work between tests ends the row
+ * only if it counts as computing (base/compute.c). These rules use only the program's calls and
+ * simulated time, so results do not depend on the host.
  */
 #include "nic/host/progress/progress.h"
 
@@ -27,7 +28,7 @@
 #define NIC_SIM_READ_PS  20000u
 #define NIC_SIM_STILL    20000u                /* readings by other threads, see read_elsewhere() */
 #define NIC_SIM_FIRST_PS UINT64_C(10000000)    /* limit of the first wait: 10 us */
-#define NIC_SIM_TESTS    10000u                /* polls in tests that do not wait: 500 us */
+#define NIC_SIM_TESTS    10000u                /* tests in a row before tests wait; >= 500 us */
 #define NIC_SIM_MOST_PS  UINT64_C(10000000000) /* limit of any wait: 10 ms */
 
 /* Return whether the calling thread is in a call that only tests, such as MPI_Test(). */
@@ -38,7 +39,7 @@ static bool is_test(const struct fabemu *fab)
 
 /*
  * Count a poll that found nothing. Returns 0 if this poll must not wait. Otherwise it may wait, and
- * the result is the number of this wait among the waits in a row, from 1.
+ * the result counts the waits in a row: 1 for the first one.
  */
 static uint32_t count_empty(struct fabemu *fab)
 {
@@ -196,9 +197,10 @@ static void note(struct fabemu *fab, enum emu_host_time how)
 
 /*
  * Handle a reading of the clock by another thread than the owner. The host decides when that thread
- * runs, so its readings must not advance the local time. But it may wait for a time in a loop while
- * no thread polls and the owner makes no call, for example in pthread_join(). Then time would stand
- * still, so after many readings each further one advances it.
+ * runs, so its readings must not advance the local time. But that thread may read the clock in a
+ * loop until a certain time, while no thread polls and the owner makes no call (for example,
+ * because the owner is in pthread_join()). Then time would stand still, so after many readings each
+ * further one advances it.
  */
 static void read_elsewhere(struct fabemu *fab)
 {
@@ -269,7 +271,10 @@ void nic_sim_settle(struct fabemu *fab)
         pass(fab, 0);
 }
 
-/* Shorter sleeps are not reported: a program that only polls between them may be in a deadlock. */
+/*
+ * Shorter sleeps are not reported. A reported sleep means that the lack of progress is no
+ * standstill, so the deadlock of a program that polls between short sleeps would not be found.
+ */
 #define SLEEP_REPORTED_NS 1000000000u
 
 static void report_sleep(struct fabemu *fab, uint64_t ns)

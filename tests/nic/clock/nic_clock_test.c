@@ -314,6 +314,44 @@ static void wait__for_a_condition_uses_its_clock(void)
     fabemu_clock_follow(NULL);
 }
 
+/* A reading of the clock by another thread, which takes a while of the host's time. */
+static struct {
+    sem_t begun;
+    atomic_bool ended;
+} reading;
+
+static bool reads_slowly(void *ctx, clockid_t id, struct timespec *ret)
+{
+    (void)ctx, (void)id, (void)ret;
+    sem_post(&reading.begun);
+    syscall(SYS_ppoll, NULL, 0, &(struct timespec){.tv_nsec = 50000000}, NULL);
+    atomic_store(&reading.ended, true);
+    return false;
+}
+
+static void *read_once(void *unused)
+{
+    time(NULL);
+    return unused;
+}
+
+/* A process that detaches frees its clock, so a thread that reads the clock then is awaited. */
+static void follow__waits_for_readings_of_the_old_clock(void)
+{
+    struct fabemu_clock slow = simulated_clock;
+    pthread_t thread;
+
+    slow.read = reads_slowly;
+    sem_init(&reading.begun, 0, 0);
+    fabemu_clock_follow(&slow);
+    pthread_create(&thread, NULL, read_once, NULL);
+    sem_wait(&reading.begun);
+    fabemu_clock_follow(NULL);
+    CU_ASSERT(atomic_load(&reading.ended));
+    pthread_join(thread, NULL);
+    sem_destroy(&reading.begun);
+}
+
 int main(void)
 {
     static const struct test_case cases[] = {
@@ -328,6 +366,7 @@ int main(void)
         CASE(wait__by_select_returns_the_remaining_time),
         CASE(wait__until_a_time_far_away_ends_by_the_event),
         CASE(wait__for_a_condition_uses_its_clock),
+        CASE(follow__waits_for_readings_of_the_old_clock),
         {0},
     };
 

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <sys/select.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -203,6 +204,30 @@ static void timer__measures_the_hosts_time(void)
     close(fd);
 }
 
+/* Its absolute time is a CPU time, and has no relation to the simulated time of 10 s. */
+static void timer__of_cpu_time_is_not_changed(void)
+{
+    const struct itimerspec late = {.it_value = {.tv_sec = 5000}};
+    struct sigevent event = {.sigev_notify = SIGEV_NONE};
+    struct itimerspec left;
+    timer_t timer;
+
+    simulated.s = 10;
+    fabemu_clock_follow(&simulated_clock);
+    simulated.timers = 0;
+    CU_ASSERT_EQUAL_FATAL(timer_create(CLOCK_PROCESS_CPUTIME_ID, &event, &timer), 0);
+    CU_ASSERT_EQUAL(timer_settime(timer, TIMER_ABSTIME, &late, NULL), 0);
+    CU_ASSERT_EQUAL(timer_gettime(timer, &left), 0);
+    CU_ASSERT(left.it_value.tv_sec > 4000 && left.it_value.tv_sec <= 5000);
+    CU_ASSERT_EQUAL(timer_delete(timer), 0);
+    CU_ASSERT_EQUAL(simulated.timers, 0);
+    CU_ASSERT_EQUAL_FATAL(timer_create(CLOCK_MONOTONIC, &event, &timer), 0);
+    CU_ASSERT_EQUAL(timer_settime(timer, TIMER_ABSTIME, &late, NULL), 0);
+    CU_ASSERT_EQUAL(simulated.timers, 1);
+    CU_ASSERT_EQUAL(timer_delete(timer), 0);
+    fabemu_clock_follow(NULL);
+}
+
 /* A timer that was set before the process attached is noted when it attaches. */
 static void timer__from_before_is_noted(void)
 {
@@ -361,6 +386,7 @@ int main(void)
         CASE(sleep__by_the_hosts_clock_is_noted),
         CASE(clocks__of_system_calls_and_C11_are_simulated),
         CASE(timer__measures_the_hosts_time),
+        CASE(timer__of_cpu_time_is_not_changed),
         CASE(timer__from_before_is_noted),
         CASE(wait__for_nothing_is_a_sleep),
         CASE(wait__by_select_returns_the_remaining_time),

@@ -28,7 +28,10 @@ struct fabemu_clock {
 
 #define FABEMU_CLOCK_FOLLOW "fabemu_clock_follow"
 
-/** fabemu_clock_follow - use @clock, which stays the caller's; NULL: the host's clocks again. */
+/**
+ * fabemu_clock_follow - use @clock, which stays the caller's. NULL: use the host's clocks again,
+ * and return when no thread is in a function of the clock that was used.
+ */
 typedef void fabemu_clock_follow_fn(const struct fabemu_clock *clock);
 
 /**

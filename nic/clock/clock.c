@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -20,6 +21,7 @@
 #include <unistd.h>
 
 static _Atomic(const struct fabemu_clock *) followed;
+static atomic_uint holders;   /* calls of functions of *followed that have not returned */
 static atomic_bool has_timer; /* the process has set a timer, maybe before it attached */
 
 PUBLIC fabemu_clock_follow_fn fabemu_clock_follow;
@@ -28,7 +30,8 @@ PUBLIC fabemu_clock_follow_fn fabemu_clock_follow;
 static void forget(void)
 {
     atomic_store_explicit(&has_timer, false, memory_order_relaxed);
-    atomic_store_explicit(&followed, NULL, memory_order_release);
+    atomic_store_explicit(&followed, NULL, memory_order_relaxed);
+    atomic_store_explicit(&holders, 0, memory_order_relaxed); /* the child has no other threads */
     tsc_follow(false);
 }
 
@@ -38,15 +41,35 @@ PUBLIC void fabemu_clock_follow(const struct fabemu_clock *clock)
 
     if (!atomic_exchange_explicit(&prepared, true, memory_order_relaxed))
         pthread_atfork(NULL, NULL, forget);
-    atomic_store_explicit(&followed, clock, memory_order_release);
+    atomic_store_explicit(&followed, clock, memory_order_seq_cst); /* B1 */
+    /* the caller may free the clock that was followed, so wait until no thread uses it */
+    while (!clock && atomic_load_explicit(&holders, memory_order_seq_cst)) /* B1, B4 */
+        sched_yield();
     if (clock && atomic_load_explicit(&has_timer, memory_order_relaxed))
         clock->note_timer(clock->ctx);
     tsc_follow(clock);
 }
 
-static const struct fabemu_clock *clock_followed(void)
+/*
+ * Return the clock that the process follows, for one call of its functions. Then call
+ * clock_release(). NULL: there is none, and nothing to release.
+ */
+static const struct fabemu_clock *clock_hold(void)
 {
-    return atomic_load_explicit(&followed, memory_order_acquire);
+    const struct fabemu_clock *clock;
+
+    if (!atomic_load_explicit(&followed, memory_order_relaxed))
+        return NULL;
+    atomic_fetch_add_explicit(&holders, 1, memory_order_seq_cst);  /* B2 */
+    clock = atomic_load_explicit(&followed, memory_order_seq_cst); /* B2 */
+    if (!clock)
+        atomic_fetch_sub_explicit(&holders, 1, memory_order_relaxed);
+    return clock;
+}
+
+static void clock_release(void)
+{
+    atomic_fetch_sub_explicit(&holders, 1, memory_order_release); /* B3 */
 }
 
 static bool is_wall_time(clockid_t id)
@@ -58,33 +81,48 @@ static bool is_wall_time(clockid_t id)
 
 bool simulated_time(clockid_t id, struct timespec *ret)
 {
-    const struct fabemu_clock *clock = is_wall_time(id) ? clock_followed() : NULL;
+    const struct fabemu_clock *clock = is_wall_time(id) ? clock_hold() : NULL;
+    bool read;
 
-    return clock && clock->read(clock->ctx, id, ret);
+    if (!clock)
+        return false;
+    read = clock->read(clock->ctx, id, ret);
+    clock_release();
+    return read;
 }
 
 bool simulated_sleep(uint64_t ns)
 {
-    const struct fabemu_clock *clock = clock_followed();
+    const struct fabemu_clock *clock = clock_hold();
+    bool slept;
 
-    return clock && clock->sleep(clock->ctx, ns);
+    if (!clock)
+        return false;
+    slept = clock->sleep(clock->ctx, ns);
+    clock_release();
+    return slept;
 }
 
 void note_host_sleep(void)
 {
-    const struct fabemu_clock *clock = clock_followed();
+    const struct fabemu_clock *clock = clock_hold();
 
-    if (clock)
-        clock->note_sleep(clock->ctx);
+    if (!clock)
+        return;
+    clock->note_sleep(clock->ctx);
+    clock_release();
 }
 
 void note_host_timer(void)
 {
-    const struct fabemu_clock *clock = clock_followed();
+    const struct fabemu_clock *clock;
 
     atomic_store_explicit(&has_timer, true, memory_order_relaxed);
-    if (clock)
-        clock->note_timer(clock->ctx);
+    clock = clock_hold();
+    if (!clock)
+        return;
+    clock->note_timer(clock->ctx);
+    clock_release();
 }
 
 bool host_time(clockid_t id, const struct timespec *when, clockid_t host, struct timespec *ret)

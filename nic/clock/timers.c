@@ -2,11 +2,13 @@
 /*
  * timers.c - functions of the C library that set timers, for preloading. Timers measure the host's
  * time, and the report of the run says so. An absolute time is translated to the host's clock, so
- * that the timer runs for the duration that the program expects.
+ * that the timer runs for the duration that the program expects. Timers of CPU time are neither
+ * reported nor translated.
  */
 #include "nic/clock/simulated.h"
 
 #include <signal.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <sys/time.h>
 #include <sys/timerfd.h>
@@ -40,6 +42,60 @@ static const struct itimerspec *host_setting(bool absolute, const struct itimers
     return host;
 }
 
+/*
+ * The identifiers of timers of CPU time, plus 1; 0: free. If a program has more of these timers,
+ * the others are treated as timers of wall time.
+ */
+static atomic_uintptr_t cpu_timers[64];
+
+/* Replace @old by @new in the list. Returns false if @old is not in it. */
+static bool cpu_timers_replace(uintptr_t old, uintptr_t new)
+{
+    for (size_t i = 0; i < sizeof cpu_timers / sizeof cpu_timers[0]; i++) {
+        uintptr_t expected = old;
+
+        if (atomic_compare_exchange_strong_explicit(&cpu_timers[i], &expected, new,
+                                                    memory_order_relaxed, memory_order_relaxed))
+            return true;
+    }
+    return false;
+}
+
+static bool is_cpu_timer(timer_t timer)
+{
+    return cpu_timers_replace((uintptr_t)timer + 1, (uintptr_t)timer + 1);
+}
+
+/* The id of the CPU time of another process or thread is negative. */
+static bool is_cpu_time(clockid_t id)
+{
+    return id == CLOCK_PROCESS_CPUTIME_ID || id == CLOCK_THREAD_CPUTIME_ID || id < 0;
+}
+
+PUBLIC int timer_create(clockid_t id, struct sigevent *restrict event, timer_t *restrict ret)
+{
+    static _Atomic(void *) cache;
+    int (*function)(clockid_t, struct sigevent *, timer_t *) =
+        fabemu_clock_original(&cache, "timer_create");
+    int err = function(id, event, ret);
+
+    if (err)
+        return err;
+    cpu_timers_replace((uintptr_t)*ret + 1, 0); /* a timer of the parent process */
+    if (is_cpu_time(id))
+        cpu_timers_replace(0, (uintptr_t)*ret + 1);
+    return 0;
+}
+
+PUBLIC int timer_delete(timer_t timer)
+{
+    static _Atomic(void *) cache;
+    int (*function)(timer_t) = fabemu_clock_original(&cache, "timer_delete");
+
+    cpu_timers_replace((uintptr_t)timer + 1, 0);
+    return function(timer);
+}
+
 PUBLIC int timer_settime(timer_t timer, int flags, const struct itimerspec *set,
                          struct itimerspec *before)
 {
@@ -48,6 +104,8 @@ PUBLIC int timer_settime(timer_t timer, int flags, const struct itimerspec *set,
         fabemu_clock_original(&cache, "timer_settime");
     struct itimerspec host;
 
+    if (is_cpu_timer(timer))
+        return function(timer, flags, set, before);
     return function(timer, flags, host_setting(flags & TIMER_ABSTIME, set, &host), before);
 }
 

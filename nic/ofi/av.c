@@ -134,7 +134,7 @@ static int list_at(const struct ofi_av *av, const struct av_list *list, size_t i
         return 0;
     node = ret->node + (uint64_t)(index / list->ports);
     port = ofi_addr_port(ret) + (uint64_t)(index % list->ports);
-    if (node >= OFI_NODE_SELF || port > OFI_PORT_MAX)
+    if ((node != ret->node && node >= OFI_NODE_SELF) || port > OFI_PORT_MAX)
         return -FI_EINVAL;
     ret->node = (uint32_t)node;
     ofi_addr_set_port(ret, (uint32_t)port);

@@ -19,7 +19,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define CM_PROBE_MS 1000 /* interval between checks of the peer; limit of ofi_cm_drain() */
 
@@ -51,14 +50,6 @@ struct cm_op {
     bool sent;
     struct cm_message message;
 };
-
-static int64_t cm_clock_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 /* --- channels ----------------------------------------------------------------------- */
 
@@ -224,7 +215,7 @@ static void cm_connected(struct ofi_cm *cm, const void *data, size_t bytes)
 {
     cm->state = CM_CONNECTED;
     cm->breaks = fabemu_breaks(cm->fab, cm->peer.node);
-    cm->probe_ms = cm_clock_ms() + CM_PROBE_MS;
+    cm->probe_ms = ofi_clock_ms() + CM_PROBE_MS;
     atomic_store_explicit(&cm->connected, true, memory_order_release); /* O5 */
     cm_report(cm, FI_CONNECTED, NULL, data, bytes);
 }
@@ -332,7 +323,7 @@ static struct cm_op *done_take(struct ofi_cm *cm)
 static void cm_check_time(struct ofi_cm *cm)
 {
     uint64_t silence_ms = fabemu_info(cm->fab)->bounds.silence_ms;
-    int64_t now = cm_clock_ms();
+    int64_t now = ofi_clock_ms();
 
     if (cm->state == CM_CONNECTED && fabemu_breaks(cm->fab, cm->peer.node) != cm->breaks) {
         cm_disconnected(cm);
@@ -376,7 +367,7 @@ int ofi_cm_connect(struct ofi_cm *cm, const struct ofi_addr *own, const struct o
         return -FI_EOPBADSTATE;
     cm->addr = *own;
     cm->peer = peer_of(server);
-    cm->began_ms = cm_clock_ms();
+    cm->began_ms = ofi_clock_ms();
     err = cm_send(cm, CM_CONNECT, own, &cm->peer, server->queue[OFI_UNTAGGED], data, bytes);
     if (!err)
         cm->state = CM_CONNECTING;
@@ -395,7 +386,7 @@ int ofi_cm_accept(struct ofi_cm *cm, const struct ofi_addr *own, const struct of
     cm->addr = *own;
     cm->peer = peer_of(&request->addr);
     cm->peer_channel = request->channel;
-    cm->began_ms = cm_clock_ms();
+    cm->began_ms = ofi_clock_ms();
     cm->probe_ms = cm->began_ms + CM_PROBE_MS;
     cm->breaks = fabemu_breaks(cm->fab, cm->peer.node);
     err = cm_send(cm, CM_ACCEPT, own, &cm->peer, cm->peer_channel, data, bytes);

@@ -131,7 +131,8 @@ static int mc_abandon(struct ofi_mc *mc)
 {
     struct ofi_wait wait = ofi_wait_drain(mc->ep->domain->fab);
 
-    fabemu_group_break(mc->group);
+    if (mc->group) /* a group of one member has none */
+        fabemu_group_break(mc->group);
     while (ofi_held(&mc->refs))
         if (!ofi_wait_step(&wait))
             return -FI_EBUSY;

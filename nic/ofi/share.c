@@ -90,6 +90,7 @@ static int srx_add(struct ofi_srx *srx, struct ofi_ep *ep)
     else
         atomic_store_explicit(&srx->oldest, ep, memory_order_release); /* C2 */
     ep->srx_previous = srx->newest;
+    ep->srx_next = NULL;
     srx->newest = ep;
     srx_point(srx, ep, ep);
     return 0;

@@ -87,6 +87,9 @@ int ofi_eq_report(struct fid_eq *eq, uint32_t code, const void *entry, size_t by
 int ofi_eq_report_error(struct fid_eq *eq, const struct fi_eq_err_entry *err);
 
 /* wait.c */
+/** ofi_clock_ms - return the time of CLOCK_MONOTONIC, which is simulated on clock virtual. */
+int64_t ofi_clock_ms(void);
+
 struct ofi_wait {
     struct fabemu *fab; /* NULL: the caller steps its adapters */
     int64_t until_ms;   /* INT64_MAX: no limit */

@@ -5,7 +5,7 @@
 #include <limits.h>
 #include <time.h>
 
-static int64_t clock_ms(void)
+int64_t ofi_clock_ms(void)
 {
     struct timespec now;
 
@@ -20,13 +20,13 @@ static void sleep_briefly(void)
 
 static bool wait_is_over(const struct ofi_wait *wait)
 {
-    return wait->until_ms != INT64_MAX && clock_ms() >= wait->until_ms;
+    return wait->until_ms != INT64_MAX && ofi_clock_ms() >= wait->until_ms;
 }
 
 struct ofi_wait ofi_wait_begin(struct fabemu *fab, int timeout_ms)
 {
     return (struct ofi_wait){.fab = fab,
-                             .until_ms = timeout_ms < 0 ? INT64_MAX : clock_ms() + timeout_ms};
+                             .until_ms = timeout_ms < 0 ? INT64_MAX : ofi_clock_ms() + timeout_ms};
 }
 
 struct ofi_wait ofi_wait_drain(struct fabemu *fab)

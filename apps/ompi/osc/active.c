@@ -48,6 +48,12 @@ static int *ranks_of(struct osc_fabemu_window *w, ompi_group_t *group)
     return ranks;
 }
 
+static void exposure_ends(struct osc_fabemu_window *w)
+{
+    free(w->exposed);
+    w->exposed = NULL;
+}
+
 static int post(ompi_group_t *group, int assertion, ompi_win_t *win)
 {
     struct osc_fabemu_window *w = osc_fabemu_window(win);
@@ -61,11 +67,14 @@ static int post(ompi_group_t *group, int assertion, ompi_win_t *win)
         return MPI_ERR_NO_MEM;
     w->exposed_count = ompi_group_size(group);
     w->tests = (struct osc_fabemu_wait){0};
-    w->completes_due += (uint64_t)w->exposed_count;
-    for (int i = 0; i < w->exposed_count && !rc; i++)
+    for (int i = 0; i < w->exposed_count && !rc; i++) {
         rc = osc_fabemu_state_add(w, w->exposed[i],
                                   OSC_FABEMU_AT(posts) + (size_t)w->rank * sizeof(uint64_t), 1,
                                   false);
+        w->completes_due += !rc;
+    }
+    if (rc)
+        exposure_ends(w);
     return rc;
 }
 
@@ -206,12 +215,6 @@ static int complete(ompi_win_t *win)
     }
     access_ends(w);
     return rc;
-}
-
-static void exposure_ends(struct osc_fabemu_window *w)
-{
-    free(w->exposed);
-    w->exposed = NULL;
 }
 
 static int wait_exposed(ompi_win_t *win)

@@ -278,11 +278,23 @@ static int compute_open(struct fabemu *fab, struct emu_hostif_fds *fds, int rank
     fds->mcast_buf = -1;
     fab->sim.compute.rank = rank;
     err = nic_compute_open(fab, calls_fd);
-    if (err) {
-        fab->hostif.bell = -1; /* the caller still owns it */
-        nic_close(fab);
-    }
-    return err;
+    if (!err)
+        return 0;
+    nic_compute_close(fab);
+    fab->hostif.bell = -1; /* the caller still owns it */
+    nic_close(fab);
+    return nic_fail(err, "cannot measure or record what the program computes: %s%s", strerror(-err),
+                    nic_remedy(err));
+}
+
+static int fail_to_map(int err)
+{
+    return nic_fail(err,
+                    err == -EPROTO
+                        ? "the fabric's host interface does not fit this library (%s): use the "
+                          "libfabemu that came with this fabemu%s"
+                        : "cannot map the fabric's host interface: %s%s",
+                    strerror(-err), nic_remedy(err));
 }
 
 static int attach_new(struct fabemu **ret, const char *path)
@@ -304,19 +316,16 @@ static int attach_new(struct fabemu **ret, const char *path)
         return err;
     err = nic_open(&fab, &fds, &info);
     close(fds.memory);
-    if (!err && fab->simulated)
+    if (err)
+        err = fail_to_map(err);
+    else if (fab->simulated)
         err = compute_open(fab, &fds, job.rank);
     if (fds.mcast_buf >= 0)
         close(fds.mcast_buf);
     if (err) {
         close(fds.bell);
         nic_control_detach(control, 0);
-        return nic_fail(err,
-                        err == -EPROTO
-                            ? "the fabric's host interface does not fit this library (%s): use the "
-                              "libfabemu that came with this fabemu%s"
-                            : "cannot map the fabric's host interface: %s%s",
-                        strerror(-err), nic_remedy(err));
+        return err;
     }
     fab->control = control;
     fab->rank = job.rank;
@@ -334,6 +343,7 @@ static int attach_new(struct fabemu **ret, const char *path)
     if (err) {
         nic_control_detach(control, 0);
         nic_sim_end(fab);
+        nic_compute_close(fab);
         nic_close(fab);
         return nic_fail(err, "cannot start the adapter's threads: %s%s", strerror(-err),
                         nic_remedy(err));

@@ -550,6 +550,7 @@ int fabemu_probe_from(struct fabemu_queue *queue, struct fabemu_source from, uin
         req->status = 0;
         if (claim) {
             emu_list_del(&msg->link);
+            emu_list_add(&queue->claimed, &msg->link);
             *claim = msg;
         }
         fab->probe = (struct nic_probe){.made = false};

@@ -291,8 +291,11 @@ int nic_compute_open(struct fabemu *fab, int calls_fd)
 
     c->replays = mode == EMU_COMPUTE_REPLAY;
     c->counter = mode == EMU_COMPUTE_COUNT ? emu_instructions_open() : -1;
-    if (c->counter < -1)
+    if (mode == EMU_COMPUTE_COUNT && c->counter < 0) {
+        if (calls_fd >= 0)
+            close(calls_fd);
         return c->counter;
+    }
     if (mode == EMU_COMPUTE_RECORD || mode == EMU_COMPUTE_REPLAY)
         return nic_tape_open(&c->tape, calls_fd, c->replays);
     if (fab->simulated && compute_of(fab)->traces)

@@ -230,6 +230,8 @@ int fabemu_register_symmetric(struct fabemu_group *g, void *addr, size_t bytes, 
 
     if (!err && req->after)
         err = nic_fail(-EINVAL, "a registration cannot be armed");
+    if (!err)
+        err = nic_event_check(g->fab, req);
     if (err)
         return err;
     if (nic_is_defunct(g->fab))

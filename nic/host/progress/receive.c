@@ -145,17 +145,29 @@ void nic_receive_resume(struct fabemu *fab)
 
 /* --- answers: in any order ---------------------------------------------------------- */
 
+/* Return whether @cts may start or end @op: it asks for no more data than @op has to send. */
+static bool cts_is_sane(const struct nic_op *op, const struct nic_wire_cts *cts)
+{
+    const struct nic_op_traits *traits = nic_op_traits(op);
+
+    return traits->sends && op->state == NIC_OP_WAITING && !op->moved && cts->bytes <= op->bytes &&
+           (!traits->whole || !cts->bytes || cts->bytes == op->bytes);
+}
+
 static void receive_cts(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
 {
-    const struct nic_op_traits *traits;
     struct nic_wire_cts cts;
     struct nic_op *op;
 
     if (!nic_wire_read(fab, seg, &cts, sizeof cts))
         return;
     op = nic_op_find(fab, cts.id, peer->node);
+    if (op && !cts_is_sane(op, &cts)) {
+        fab->counts.malformed++;
+        return;
+    }
     /* this process is detaching, so it is too late to send the data */
-    if (op && fab->leaving && op->state == NIC_OP_WAITING) {
+    if (op && fab->leaving) {
         nic_op_end(fab, op, -ECANCELED);
         op = NULL;
     }
@@ -164,14 +176,8 @@ static void receive_cts(struct fabemu *fab, struct nic_peer *peer, const struct 
             nic_fin(fab, peer, cts.to, -ECANCELED);
         return;
     }
-    traits = nic_op_traits(op);
-    if (!traits->sends || op->state != NIC_OP_WAITING || op->moved || cts.bytes > op->bytes ||
-        (traits->whole && cts.bytes && cts.bytes != op->bytes)) {
-        fab->counts.malformed++;
-        return;
-    }
     if (cts.bytes == 0) {
-        nic_op_end(fab, op, traits->whole ? -EIO : 0);
+        nic_op_end(fab, op, nic_op_traits(op)->whole ? -EIO : 0);
         return;
     }
     op->bytes = cts.bytes;

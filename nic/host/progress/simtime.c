@@ -354,8 +354,14 @@ void nic_sim_begin(struct fabemu *fab)
 
 void nic_sim_end(struct fabemu *fab)
 {
+    bool defunct;
+
     if (!fab->simulated)
         return;
+    /* other threads may wait for simulated time, and follow() waits until they return; the fabric
+       does not end their waits any more */
+    defunct = atomic_exchange_explicit(&fab->defunct, true, memory_order_relaxed);
     follow(NULL);
+    atomic_store_explicit(&fab->defunct, defunct, memory_order_relaxed);
     pthread_mutex_destroy(&fab->sim.turn);
 }

@@ -105,6 +105,7 @@ struct fabemu_queue *nic_queue_at(struct fabemu *fab, uint32_t id)
     queue->lost_to = FABEMU_ANY_NODE;
     emu_list_init(&queue->posted);
     emu_list_init(&queue->unexpected);
+    emu_list_init(&queue->claimed);
     emu_list_init(&queue->active);
     emu_list_init(&queue->notices);
     emu_list_init(&queue->awaiting);
@@ -210,12 +211,20 @@ void nic_queue_break(struct fabemu_queue *queue)
     nic_sends_end(queue->fab, (uint16_t)queue->id, -ECANCELED);
 }
 
+static void claimed_end(struct fabemu_queue *queue)
+{
+    while (!emu_list_empty(&queue->claimed))
+        nic_message_drop(queue->fab,
+                         emu_list_entry(queue->claimed.next, struct fabemu_message, link));
+}
+
 void nic_queue_free(struct fabemu_queue *queue)
 {
     struct fabemu *fab = queue->fab;
 
     nic_notices_end(queue);
     messages_end(queue);
+    claimed_end(queue);
     if (nic_queue_is_shared(queue))
         sharing_end(queue);
     emu_list_del(&queue->opened);

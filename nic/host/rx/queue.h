@@ -22,7 +22,7 @@
 #define NIC_QUEUES (NIC_NUMBERS + 4096u)
 
 struct fabemu_message {
-    /* entry in the queue's `unexpected` until a probe claims the message or a receive matches it */
+    /* entry in the queue's `unexpected` until a receive matches the message, or in `claimed` */
     struct emu_list link;
     struct fabemu_queue *queue;
     /* the receive that has matched and waits for the rest of this message, or NULL */
@@ -45,6 +45,7 @@ struct fabemu_queue {
     struct fabemu_queue *receiver;
     struct emu_list posted;     /* receives, oldest first */
     struct emu_list unexpected; /* messages, oldest first */
+    struct emu_list claimed;    /* messages that a probe has claimed, until they are received */
     struct emu_list active;     /* receives that have matched and are not complete */
     /* notices (struct nic_notice) that no call has received, oldest first */
     struct emu_list notices;

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <sys/select.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -203,6 +204,30 @@ static void timer__measures_the_hosts_time(void)
     close(fd);
 }
 
+/* Its absolute time is a CPU time, and has no relation to the simulated time of 10 s. */
+static void timer__of_cpu_time_is_not_changed(void)
+{
+    const struct itimerspec late = {.it_value = {.tv_sec = 5000}};
+    struct sigevent event = {.sigev_notify = SIGEV_NONE};
+    struct itimerspec left;
+    timer_t timer;
+
+    simulated.s = 10;
+    fabemu_clock_follow(&simulated_clock);
+    simulated.timers = 0;
+    CU_ASSERT_EQUAL_FATAL(timer_create(CLOCK_PROCESS_CPUTIME_ID, &event, &timer), 0);
+    CU_ASSERT_EQUAL(timer_settime(timer, TIMER_ABSTIME, &late, NULL), 0);
+    CU_ASSERT_EQUAL(timer_gettime(timer, &left), 0);
+    CU_ASSERT(left.it_value.tv_sec > 4000 && left.it_value.tv_sec <= 5000);
+    CU_ASSERT_EQUAL(timer_delete(timer), 0);
+    CU_ASSERT_EQUAL(simulated.timers, 0);
+    CU_ASSERT_EQUAL_FATAL(timer_create(CLOCK_MONOTONIC, &event, &timer), 0);
+    CU_ASSERT_EQUAL(timer_settime(timer, TIMER_ABSTIME, &late, NULL), 0);
+    CU_ASSERT_EQUAL(simulated.timers, 1);
+    CU_ASSERT_EQUAL(timer_delete(timer), 0);
+    fabemu_clock_follow(NULL);
+}
+
 /* A timer that was set before the process attached is noted when it attaches. */
 static void timer__from_before_is_noted(void)
 {
@@ -314,6 +339,44 @@ static void wait__for_a_condition_uses_its_clock(void)
     fabemu_clock_follow(NULL);
 }
 
+/* A reading of the clock by another thread, which takes a while of the host's time. */
+static struct {
+    sem_t begun;
+    atomic_bool ended;
+} reading;
+
+static bool reads_slowly(void *ctx, clockid_t id, struct timespec *ret)
+{
+    (void)ctx, (void)id, (void)ret;
+    sem_post(&reading.begun);
+    syscall(SYS_ppoll, NULL, 0, &(struct timespec){.tv_nsec = 50000000}, NULL);
+    atomic_store(&reading.ended, true);
+    return false;
+}
+
+static void *read_once(void *unused)
+{
+    time(NULL);
+    return unused;
+}
+
+/* A process that detaches frees its clock, so a thread that reads the clock then is awaited. */
+static void follow__waits_for_readings_of_the_old_clock(void)
+{
+    struct fabemu_clock slow = simulated_clock;
+    pthread_t thread;
+
+    slow.read = reads_slowly;
+    sem_init(&reading.begun, 0, 0);
+    fabemu_clock_follow(&slow);
+    pthread_create(&thread, NULL, read_once, NULL);
+    sem_wait(&reading.begun);
+    fabemu_clock_follow(NULL);
+    CU_ASSERT(atomic_load(&reading.ended));
+    pthread_join(thread, NULL);
+    sem_destroy(&reading.begun);
+}
+
 int main(void)
 {
     static const struct test_case cases[] = {
@@ -323,11 +386,13 @@ int main(void)
         CASE(sleep__by_the_hosts_clock_is_noted),
         CASE(clocks__of_system_calls_and_C11_are_simulated),
         CASE(timer__measures_the_hosts_time),
+        CASE(timer__of_cpu_time_is_not_changed),
         CASE(timer__from_before_is_noted),
         CASE(wait__for_nothing_is_a_sleep),
         CASE(wait__by_select_returns_the_remaining_time),
         CASE(wait__until_a_time_far_away_ends_by_the_event),
         CASE(wait__for_a_condition_uses_its_clock),
+        CASE(follow__waits_for_readings_of_the_old_clock),
         {0},
     };
 

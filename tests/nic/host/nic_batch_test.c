@@ -498,14 +498,57 @@ static void receive__executes_no_invalid_batch(void)
     peers_close(&w);
 }
 
+/*
+ * While this process detaches, a peer asks for the data of an operation that has none to send: it
+ * collects the result of the peer's batch, which has not arrived completely.
+ */
+static void receive__cts_does_not_end_a_batch(void)
+{
+    static uint64_t memory[64], got;
+    struct {
+        struct nic_wire_mem mem;
+        uint8_t list[NIC_INLINE_BYTES];
+    } raw = {.mem = {.head = {.what = NIC_BATCH}, .id = 1, .bytes = 4096, .offset = 8}};
+    struct nic_wire_cts cts = {.head = {.what = NIC_CTS}, .bytes = 8};
+    const struct nic_serve *serve;
+    struct fabemu_req req = {0};
+    struct peers w;
+
+    peers_open(&w, 2, false);
+    fabemu_register(w.fab[0], memory, sizeof memory, FABEMU_REMOTE_READ, &raw.mem.key);
+    CU_ASSERT_EQUAL(fabemu_get(w.fab[1], 0, raw.mem.key, 0, &got, 8, &req), 0);
+    CU_ASSERT_TRUE_FATAL(fake_finish(w.fake, &req, 1));
+    raw.mem.head.check = cts.head.check = w.fab[0]->peers[1].rx_check;
+    memcpy(raw.list, &(struct fabemu_record){.bytes = 8, .op = FABEMU_RECORD_GET},
+           sizeof(struct fabemu_record));
+    send_raw(&w, w.fab[0]->peers[1].rx_next, &raw, sizeof raw);
+    serve = w.fab[0]->peers[1].batch.serve;
+    CU_ASSERT_PTR_NOT_NULL_FATAL(serve);
+    nic_lock(w.fab[0]);
+    nic_leave_begin(w.fab[0]);
+    nic_unlock(w.fab[0]);
+    cts.id = serve->op.id;
+    send_raw(&w, 0, &cts, sizeof cts);
+    CU_ASSERT_EQUAL(w.fab[0]->counts.malformed, 1);
+    CU_ASSERT_EQUAL(serve->op.id, cts.id);
+    CU_ASSERT_PTR_NOT_NULL(serve->result);
+    peers_close(&w);
+}
+
 int main(void)
 {
     static const struct test_case cases[] = {
-        CASE(batch__executes_records_in_order),   CASE(batch__returns_a_result),
-        CASE(batch__refuses_a_wrong_result),      CASE(batch__needs_no_confirmation),
-        CASE(batch__is_atomic_among_adapters),    CASE(batch__ends_at_the_first_refused_record),
-        CASE(batch__checks_every_block),          CASE(batch__needs_permission),
-        CASE(receive__executes_no_invalid_batch), {0},
+        CASE(batch__executes_records_in_order),
+        CASE(batch__returns_a_result),
+        CASE(batch__refuses_a_wrong_result),
+        CASE(batch__needs_no_confirmation),
+        CASE(batch__is_atomic_among_adapters),
+        CASE(batch__ends_at_the_first_refused_record),
+        CASE(batch__checks_every_block),
+        CASE(batch__needs_permission),
+        CASE(receive__executes_no_invalid_batch),
+        CASE(receive__cts_does_not_end_a_batch),
+        {0},
     };
 
     return test_run("nic_batch", cases);

@@ -410,6 +410,7 @@ static void symmetric__keys_are_valid_everywhere_at_once(void)
 static void symmetric__is_a_collective(void)
 {
     struct team t;
+    struct fabemu_event other;
     struct fabemu_req req[3] = {{0}};
     uint64_t v[3][2], key[3] = {0};
 
@@ -420,6 +421,14 @@ static void symmetric__is_a_collective(void)
     CU_ASSERT_TRUE(fake_finish(t.w.fake, req, 3));
     for (uint32_t i = 0; i < 3; i++)
         CU_ASSERT_TRUE(req[i].status == -EINVAL && !key[i] && !t.w.fab[i]->symmetric);
+    CU_ASSERT_EQUAL(fabemu_event_open(t.w.fab[1], &other), 0);
+    req[0].event = &other;
+    CU_ASSERT_EQUAL(fabemu_register_symmetric(t.group[0], v[0], 16, FABEMU_REMOTE_WRITE, &key[0],
+                                              &req[0]),
+                    -EINVAL);
+    CU_ASSERT_PTR_NULL(t.w.fab[0]->symmetric);
+    req[0].event = NULL;
+    fabemu_event_close(&other);
     for (uint32_t i = 0; i < 2; i++)
         fabemu_register_symmetric(t.group[i], v[i], 16, FABEMU_REMOTE_WRITE, &key[i], &req[i]);
     fake_quiet(t.w.fake);

@@ -3,15 +3,20 @@
  * nic_simtime_test.c - adapters in simulated time, each with a thread of its own: equal times in
  * each run, a process that names a wrong time, and a long message.
  */
+#include <errno.h>
 #include <limits.h>
+#include <linux/filter.h>
 #include <linux/futex.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -19,6 +24,7 @@
 
 #include "emu/util/clock.h"
 #include "nic/host/api/open.h"
+#include "nic/host/base/compute.h"
 #include "nic/host/base/local_time.h"
 #include "nic/host/base/wire.h"
 #include "nic/host/progress/progress.h"
@@ -245,6 +251,50 @@ static void sleep__beyond_simulated_time_ends_with_it(void)
         run_all(&run, sleeper_main);
         CU_ASSERT_EQUAL(run.process[0].at_ps[0], EMU_LAST_PS);
     }
+}
+
+/* From now on perf_event_open() fails in this thread, as in a container that forbids it. */
+static void forbid_counters(void)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_perf_event_open, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof filter / sizeof filter[0], filter};
+
+    CU_ASSERT_EQUAL_FATAL(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+    CU_ASSERT_EQUAL_FATAL(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+}
+
+/* EPERM is the error number 1, and -1 as a descriptor means that no counter is used. */
+static void *uncounted_main(void *argument)
+{
+    struct process *p = argument;
+    struct emu_compute *compute = &p->fab->hostif.shared->sim.compute;
+
+    nic_sim_begin(p->fab);
+    fabemu_await_time(p->fab);
+    if (p->node == 0) {
+        int calls_fd = eventfd(0, 0);
+
+        forbid_counters();
+        compute->mode = EMU_COMPUTE_COUNT;
+        CU_ASSERT_EQUAL(nic_compute_open(p->fab, calls_fd), -EPERM);
+        CU_ASSERT_EQUAL(close(calls_fd), -1); /* it is closed already */
+        compute->mode = EMU_COMPUTE_NONE;
+    }
+    detach(p);
+    return NULL;
+}
+
+static void compute__is_not_measured_without_a_counter(void)
+{
+    static struct run run;
+
+    run_open(&run, "oq2004", 1);
+    run_all(&run, uncounted_main);
 }
 
 #define LONG_SLEEP_NS  UINT64_C(10000000000)
@@ -771,6 +821,7 @@ int main(void)
         CASE(fabric__does_not_go_back_with_a_process),
         CASE(fabric__ignores_a_time_that_does_not_exist),
         CASE(sleep__beyond_simulated_time_ends_with_it),
+        CASE(compute__is_not_measured_without_a_counter),
         CASE(sleep__is_reported_if_it_is_long),
         CASE(sleep__is_outside_unless_the_daemon_owes_a_reply),
         CASE(wait__does_not_end_while_time_stands_at_an_alarm),

@@ -414,8 +414,10 @@ static void send__is_not_delivered_when_its_rest_is_dropped(void)
     struct fabemu_iov iov = {.base = out, .bytes = sizeof out};
 
     dest.delivered = true;
-    for (unsigned posted = 0; posted < 2; posted++) {
-        struct fabemu_req req = {0}, recv;
+    for (unsigned i = 0; i < 3; i++) {
+        bool posted = i == 1, claims = i == 2;
+        struct fabemu_req req = {0}, recv = {0};
+        struct fabemu_message *claim;
         struct peers w;
 
         peers_open(&w, 2, false);
@@ -424,6 +426,8 @@ static void send__is_not_delivered_when_its_rest_is_dropped(void)
         CU_ASSERT_EQUAL(fabemu_send(w.queue[0], &dest, &iov, 1, &req), 0);
         while (!w.fab[1]->peers[0].filling)
             fake_pump(w.fake);
+        if (claims)
+            CU_ASSERT_EQUAL(fabemu_probe(w.queue[1], 0, 5, 0, &claim, &recv), 0);
         fabemu_queue_close(w.queue[1]);
         CU_ASSERT_TRUE(fake_finish(w.fake, &req, 1));
         CU_ASSERT_EQUAL(req.status, -ECANCELED);

@@ -593,6 +593,19 @@ static void insertsym__enters_nodes_and_ports_in_order(void)
     }
 }
 
+/* An address of this host is looked up at each use, so no process needs to have the ports yet. */
+static void insertsym__enters_ports_of_this_host(void)
+{
+    struct side side = side_open(FI_SOCKADDR_IN, NULL, NULL);
+    fi_addr_t addr[2];
+    int error[2];
+
+    CU_ASSERT_EQUAL(fi_av_insertsym(side.av, "localhost", 1, "300", 2, addr, FI_SYNC_ERR, error),
+                    2);
+    CU_ASSERT(error[0] == 0 && error[1] == 0);
+    side_close(&side);
+}
+
 static void insertsym__refuses_impossible_ranges(void)
 {
     struct side side = side_open(FI_SOCKADDR_IN, NULL, NULL);
@@ -738,6 +751,7 @@ int main(void)
         CASE(lookup__cuts_to_the_buffer),
         CASE(remove__frees_the_lowest_index),
         CASE(insertsym__enters_nodes_and_ports_in_order),
+        CASE(insertsym__enters_ports_of_this_host),
         CASE(insertsym__refuses_impossible_ranges),
         CASE(open__checks_attributes),
         CASE(threads__insert_while_others_send),

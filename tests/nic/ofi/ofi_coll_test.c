@@ -657,6 +657,49 @@ static void join__makes_subgroups(void)
     team_run(check_subgroups);
 }
 
+struct starter {
+    struct member *me;
+    fi_addr_t addr;
+    atomic_uint starts;
+};
+
+/* Start collectives until the group is closed. */
+static void *run_starter(void *argument)
+{
+    struct starter *starter = argument;
+    struct fi_cq_tagged_entry entry;
+
+    while (fi_barrier(starter->me->ep, starter->addr, NULL) != -FI_EINVAL) {
+        atomic_fetch_add(&starter->starts, 1);
+        fi_cq_read(starter->me->cq, &entry, 1);
+    }
+    return NULL;
+}
+
+/* A group of one member is closed while another thread starts collectives. */
+static void check_close_alone(struct member *me)
+{
+    struct fid_av_set *one = set_of_range(me, me->rank, me->rank, 1);
+
+    for (unsigned round = 0; round < 200 && me->rank == 0; round++) {
+        struct fid_mc *mc = join(me, one);
+        struct starter starter = {.me = me, .addr = fi_mc_addr(mc)};
+        pthread_t thread;
+
+        must(pthread_create(&thread, NULL, run_starter, &starter) == 0);
+        while (atomic_load(&starter.starts) < 20)
+            ;
+        must(fi_close(&mc->fid) == 0);
+        pthread_join(thread, NULL);
+    }
+    must(fi_close(&one->fid) == 0);
+}
+
+static void close__of_a_group_of_one_member_is_safe(void)
+{
+    team_run(check_close_alone);
+}
+
 /* --- completion --------------------------------------------------------------------- */
 
 static void check_selective(struct member *me)
@@ -1223,6 +1266,7 @@ int main(int argc, char **argv)
         CASE(coll__applies_to_all_types),
         CASE(coll__many_are_in_flight),
         CASE(join__makes_subgroups),
+        CASE(close__of_a_group_of_one_member_is_safe),
         CASE(coll__reports_what_was_requested),
         CASE(close__abandons_collectives_in_flight),
         CASE(join__refuses_wrong_arguments),

@@ -30,7 +30,7 @@ struct fabemu_clock {
 
 /**
  * fabemu_clock_follow - use @clock, which stays the caller's. NULL: use the host's clocks again,
- * and return when no thread is in a function of the clock that was used.
+ * and return when no thread is in a function of the clock that was used, or after a second.
  */
 typedef void fabemu_clock_follow_fn(const struct fabemu_clock *clock);
 

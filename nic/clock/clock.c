@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -19,6 +18,8 @@
 #include <sys/times.h>
 #include <threads.h>
 #include <unistd.h>
+
+#define HOLDERS_TRIES 10000u /* of await_holders(), each 0.1 ms or longer */
 
 static _Atomic(const struct fabemu_clock *) followed;
 static atomic_uint holders;   /* calls of functions of *followed that have not returned */
@@ -35,6 +36,21 @@ static void forget(void)
     tsc_follow(false);
 }
 
+/*
+ * Wait until no thread uses the clock that was followed, because the caller may free it. The wait
+ * has a limit, because a signal handler that calls exit() may have interrupted such a use.
+ */
+static void await_holders(void)
+{
+    static const struct timespec nap = {.tv_nsec = 100000};
+
+    for (unsigned i = 0; i < HOLDERS_TRIES; i++) {
+        if (!atomic_load_explicit(&holders, memory_order_seq_cst)) /* B1, B4 */
+            return;
+        syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &nap, NULL);
+    }
+}
+
 PUBLIC void fabemu_clock_follow(const struct fabemu_clock *clock)
 {
     static atomic_bool prepared;
@@ -42,9 +58,8 @@ PUBLIC void fabemu_clock_follow(const struct fabemu_clock *clock)
     if (!atomic_exchange_explicit(&prepared, true, memory_order_relaxed))
         pthread_atfork(NULL, NULL, forget);
     atomic_store_explicit(&followed, clock, memory_order_seq_cst); /* B1 */
-    /* the caller may free the clock that was followed, so wait until no thread uses it */
-    while (!clock && atomic_load_explicit(&holders, memory_order_seq_cst)) /* B1, B4 */
-        sched_yield();
+    if (!clock)
+        await_holders();
     if (clock && atomic_load_explicit(&has_timer, memory_order_relaxed))
         clock->note_timer(clock->ctx);
     tsc_follow(clock);

@@ -377,6 +377,24 @@ static void follow__waits_for_readings_of_the_old_clock(void)
     sem_destroy(&reading.begun);
 }
 
+static bool reads_and_detaches(void *ctx, clockid_t id, struct timespec *ret)
+{
+    (void)ctx, (void)id, (void)ret;
+    fabemu_clock_follow(NULL);
+    return false;
+}
+
+/* A signal handler that calls exit() can detach the process while it reads the clock. */
+static void follow__returns_within_a_reading(void)
+{
+    struct fabemu_clock clock = simulated_clock;
+
+    clock.read = reads_and_detaches;
+    fabemu_clock_follow(&clock);
+    CU_ASSERT(time(NULL) > 1000); /* the host's time */
+    fabemu_clock_follow(NULL);
+}
+
 int main(void)
 {
     static const struct test_case cases[] = {
@@ -393,6 +411,7 @@ int main(void)
         CASE(wait__until_a_time_far_away_ends_by_the_event),
         CASE(wait__for_a_condition_uses_its_clock),
         CASE(follow__waits_for_readings_of_the_old_clock),
+        CASE(follow__returns_within_a_reading),
         {0},
     };
 

@@ -900,6 +900,38 @@ class CliTest(FabemuCase):
         self.assertIn("lab.h1 (a host of lab.h0): ", self.fabemu("status", "lab.h1").stdout)
         fabrics["lab.h1"].close()
 
+    def cycle_of(self, attached, *collectives):
+        """The lines about cycles that status prints for these processes and collectives, each of
+        which is a pair: arrived nodes, and missing ones."""
+        listed = [{"group": 1, "number": 1, "kind": "barrier", "for_ns": 2 * 10**9, "members": 4,
+                   "arrived": arrived, "missing": [{"node": node} for node in missing]}
+                  for arrived, missing in collectives]
+        fabric = FakeFabric(self.socket_path("cycle"))
+        os.chmod(os.path.dirname(fabric.path), 0o700)
+        fabric.replies["status"] = {
+            "ok": True, "name": "cycle", "supervisor": 7,
+            "report": {"topo": "kary:2,2", "threads": 1, "nodes": 4},
+            "standstill": {"for_ns": 9 * 10**9, "collectives": listed},
+            "attached": [{"node": node, "rank": node, "pid": 7, "command": "a", "waits": True,
+                          **({} if peer is None else
+                             {"receive": {"kind": "receive", "node": peer, "tag": 1,
+                                          "for_ns": 2 * 10**9}})}
+                         for node, peer in attached.items()]}
+        lines = self.fabemu("status", "cycle").stdout.splitlines()
+        fabric.end()
+        return [line.strip() for line in lines if "itself" in line or "cycle" in line[7:]]
+
+    def test_standstill__names_a_cycle_only_of_processes_that_wait(self):
+        """A node that is not attached waits for nothing; its number may exceed all others."""
+        self.assertEqual(self.cycle_of({0: 1}, ([0], [3])), [])
+        self.assertEqual(self.cycle_of({2: 3}, ([0], [2])), [])
+        self.assertEqual(self.cycle_of({0: 3, 2: None}, ([2], [0]), ([0], [2])),
+                         ["ranks 0, 2 wait for each other in a cycle"])
+        self.assertEqual(self.cycle_of({0: None, 2: None}, ([2], [0]), ([0], [2])),
+                         ["ranks 0, 2 wait for each other in a cycle"])
+        self.assertEqual(self.cycle_of({1: 2, 2: 1}), ["ranks 1-2 wait for each other in a cycle"])
+        self.assertEqual(self.cycle_of({1: 1}), ["rank 1 waits for itself"])
+
     def scripts_package(self, build, seconds=60):
         """Start scripts/package's build with @build, a script for sh."""
         path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../scripts/package")

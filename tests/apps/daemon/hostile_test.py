@@ -337,6 +337,14 @@ class HostileTest(FabemuCase):
 
         return self.listen(answer, gone=lambda conn: fabrics.pop(conn).close())
 
+    def test_refusals__are_shown_with_their_reason(self):
+        def answer(conn, cmd):
+            conn.sendall(b'{"ok":false,"errno":12,"error":"no memory for counters"}\n')
+
+        self.listen(answer)
+        for words in (["status", NAME], ["status", "--metrics", NAME], ["top", "--once", NAME]):
+            self.one_line(self.fabemu(*words), 1, f"fabric '{NAME}': no memory for counters")
+
     def test_capture__ends_with_wrong_counts_and_texts_in_the_rings(self):
         """Other processes can write to a capture's memory: emu/link/tap_area.h."""
         client = self.client(self.up("real"))

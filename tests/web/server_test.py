@@ -866,6 +866,29 @@ class Hostile(WebCase):
         with open(report) as f:
             self.assertLessEqual(json.load(f)["wall_s"] + 2, took_s)
 
+    def test_page_never_gets_a_part_of_the_report(self):
+        """The server reads again after the run has given up sending a large report."""
+        go = os.path.join(self.dir, "go")
+        run, page = self.run_page("sh", "-c", f"until [ -e {go} ]; do sleep 0.1; done",
+                                  *["x" * 100000] * 8)
+        stream = page.stream()
+        self.assertEqual(stream.next(), {"ok": True})
+        self.assertEqual(stream.next()["event"], "telemetry_shape")
+        server, = until(lambda: children(run.pid))
+        command, = until(lambda: children(run.pid, "sh"))
+        os.kill(server, signal.SIGSTOP)
+        open(go, "w").close()
+        self.assertTrue(until(lambda: not os.path.exists(f"/proc/{command}")))
+        time.sleep(0.9)  # between LAST_MS (apps/web/web.c) and its double after the first send()
+        os.kill(server, signal.SIGCONT)
+        line = {}
+        while line.get("event") != "ended":
+            line = stream.next()
+            if line.get("event") == "report":
+                self.assertIn("exit_status", line["report"])
+        stream.close()
+        run.communicate(timeout=PATIENCE_S)
+
     def test_run_ends_at_once_with_a_page_open(self):
         run, page, go = self.run_until_file()
         until(lambda: page.request()[0] == 200)

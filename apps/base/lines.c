@@ -12,10 +12,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "apps/base/message.h"
 #include "emu/util/now.h"
@@ -23,11 +27,38 @@
 #define WAITING_MAX ((size_t)1 << 18) /* size of the queue, in bytes */
 #define LAST_MS     500               /* longest wait for the reader at the end */
 
+static mode_t type_of(int fd)
+{
+    struct stat st;
+
+    return fd >= 0 && fstat(fd, &st) == 0 ? st.st_mode & S_IFMT : 0;
+}
+
+/*
+ * Open a pipe or terminal again, and return a descriptor that does not block, or -1. All processes
+ * that share an open file, such as standard output, share its O_NONBLOCK, so @fd itself must not
+ * get this flag: writes of the user's program would fail with EAGAIN.
+ */
+static int open_again(int fd, mode_t type)
+{
+    char path[32];
+
+    if (type != S_IFIFO && type != S_IFCHR)
+        return -1;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    return open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+}
+
 void lines_open(struct lines *file, int fd, int epoll, const char *what)
 {
-    *file = (struct lines){.fd = fd, .epoll = epoll, .what = what};
-    if (fd >= 0)
-        fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+    int again;
+
+    *file = (struct lines){.fd = fd, .epoll = epoll, .what = what, .type = type_of(fd)};
+    again = open_again(fd, file->type);
+    if (again >= 0) {
+        file->fd = again;
+        file->opened = true;
+    }
 }
 
 /* Watch the file while lines wait. epoll refuses regular files, but writing these never blocks. */
@@ -41,14 +72,43 @@ static void file_watch(struct lines *file, bool wanted)
         file->watched = wanted;
 }
 
+static void file_close(struct lines *file)
+{
+    if (file->fd >= 0)
+        file_watch(file, false);
+    emu_json_free(&file->out);
+    if (file->opened)
+        close(file->fd);
+    file->opened = false;
+    file->fd = -1;
+}
+
 /* Stop writing after a failed write, because the last line in the file may be incomplete. */
 static void file_fails(struct lines *file, int err)
 {
     file->failed = err != -EPIPE;
     print_message("%s are no longer written: %s", file->what, strerror(-err));
-    file_watch(file, false);
-    emu_json_free(&file->out);
-    file->fd = -1;
+    file_close(file);
+}
+
+/*
+ * Write waiting lines without blocking. Returns the number of bytes written, or -errno. A regular
+ * file never blocks. If a pipe or terminal could not be opened again (another user owns it), it
+ * takes PIPE_BUF bytes without blocking when poll() says so, unless another process fills it in
+ * between.
+ */
+static ssize_t file_write(struct lines *file)
+{
+    struct pollfd room = {file->fd, POLLOUT, 0};
+    size_t bytes = file->out.bytes;
+
+    if (file->type == S_IFSOCK)
+        return emu_json_send(&file->out, file->fd, bytes, NULL, MSG_DONTWAIT);
+    if (file->opened || file->type == S_IFREG)
+        return emu_json_write(&file->out, file->fd, bytes);
+    if (poll(&room, 1, 0) <= 0)
+        return -EAGAIN;
+    return emu_json_write(&file->out, file->fd, bytes < PIPE_BUF ? bytes : PIPE_BUF);
 }
 
 void lines_flush(struct lines *file)
@@ -56,7 +116,7 @@ void lines_flush(struct lines *file)
     ssize_t wrote = 0;
 
     while (file->fd >= 0 && file->out.bytes && wrote >= 0)
-        wrote = emu_json_write(&file->out, file->fd);
+        wrote = file_write(file);
     if (wrote < 0 && wrote != -EAGAIN)
         file_fails(file, (int)wrote);
     else if (file->fd >= 0)
@@ -129,8 +189,5 @@ void lines_close(struct lines *file)
     if (file->all_left_out)
         print_message("%s: %" PRIu64 " line%s left out; the reader was too slow", file->what,
                       file->all_left_out, file->all_left_out == 1 ? " was" : "s were");
-    if (file->fd >= 0)
-        file_watch(file, false);
-    emu_json_free(&file->out);
-    file->fd = -1;
+    file_close(file);
 }

@@ -10,11 +10,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "emu/util/json.h"
 
 struct lines {
     int fd;                  /* -1 if there is no file, or a write has failed */
+    bool opened;             /* lines_open() has opened fd, with O_NONBLOCK */
+    mode_t type;             /* of the file: S_IFIFO, ... */
     int epoll;               /* borrowed */
     const char *what;        /* what the lines are, for messages to the user */
     struct emu_json_buf out; /* waiting lines; the first one may be partly written */
@@ -25,8 +28,8 @@ struct lines {
 };
 
 /**
- * lines_open - prepare to write to @fd, which is borrowed and becomes non-blocking. If @fd is -1,
- * there is no file, and lines_put() does nothing.
+ * lines_open - prepare to write to @fd, which is borrowed. Its flags do not change, because the
+ * user's program may share them. If @fd is -1, there is no file, and lines_put() does nothing.
  * @epoll: while lines wait, @fd is registered in it for EPOLLOUT, with @file as data. The caller
  *         then calls lines_flush() when @fd is writable.
  * @what:  what the lines are, for messages to the user.

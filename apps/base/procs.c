@@ -361,13 +361,17 @@ static size_t marked(const char *mark, pid_t *ret, size_t max)
     return found;
 }
 
+/* Wait until one of the processes has ended, but at most @timeout_ms. */
 static void wait_for_one(const pid_t *pids, size_t count, int timeout_ms)
 {
     struct pollfd *ends = calloc(count, sizeof *ends);
+    bool ended = false;
 
-    for (size_t i = 0; ends && i < count; i++)
+    for (size_t i = 0; ends && i < count; i++) {
         ends[i] = (struct pollfd){pidfd_open(pids[i], 0), POLLIN, 0};
-    if (ends)
+        ended = ended || (ends[i].fd < 0 && errno == ESRCH);
+    }
+    if (ends && !ended)
         poll(ends, count, timeout_ms);
     for (size_t i = 0; ends && i < count; i++)
         if (ends[i].fd >= 0)

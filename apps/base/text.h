@@ -50,7 +50,10 @@ void text_json(struct text_buf *text, struct json_object *value);
 /** text_comma - append a comma, unless the text ends with a comma, '[' or '{'. */
 void text_comma(struct text_buf *text);
 
-/** text_row - append the list [A,B,…] of numbers, after a comma if the text ends with a list. */
+/**
+ * text_row - append the list [A,B,…] of numbers, after a comma if the text ends with a list.
+ * @count: at least 1.
+ */
 void text_row(struct text_buf *text, const int64_t *numbers, size_t count);
 
 /** text_field - append a comma by text_comma(), and then "name":. */

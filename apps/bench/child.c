@@ -60,10 +60,14 @@ static pid_t start(char *const *argv, char *const *env, int *out, int *err)
     pid_t pid = fork();
     if (pid == 0)
         child_exec(argv, env, pipes[0][1], pipes[1][1], parent);
+    int fork_err = errno;
     for (int i = 0; i < 2; i++) {
         close(pipes[i][1]);
         fcntl(pipes[i][0], F_SETFL, O_NONBLOCK);
+        if (pid < 0)
+            close(pipes[i][0]);
     }
+    errno = fork_err;
     *out = pipes[0][0];
     *err = pipes[1][0];
     return pid;

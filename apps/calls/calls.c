@@ -81,7 +81,9 @@ static int parts_read(struct calls_file *file, struct json_object *list, const c
         at += part->bytes;
         left -= part->bytes;
     }
-    if (!err && (left || !count))
+    if (!err && !count)
+        err = fail(-EINVAL, error, error_bytes, "%s: it has the calls of no process", path);
+    if (!err && left)
         err = fail(-EINVAL, error, error_bytes, "%s: %zu bytes follow its calls", path, left);
     return err;
 }

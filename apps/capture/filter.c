@@ -30,10 +30,10 @@ struct reading {
     const struct fabric *fabric;
     const struct topo_graph *graph;
     uint8_t *directions_of;
-    bool has_cables;              /* at least one term selects cables */
-    unsigned directions;          /* bits DIRECTION_DOWN and DIRECTION_UP; 0: both directions */
-    unsigned what;                /* record types of "what=" (1 << emu_tap_what); 0: absent */
-    char aim[CAPTURE_TEXT_BYTES]; /* the terms that select segments, as text */
+    bool has_cables;                  /* at least one term selects cables */
+    unsigned directions;              /* bits DIRECTION_DOWN and DIRECTION_UP; 0: both directions */
+    unsigned what;                    /* record types of "what=" (1 << emu_tap_what); 0: absent */
+    char aim[CAPTURE_TEXT_BYTES + 1]; /* the terms that select segments, each after a space */
     char *error;
     size_t error_bytes;
 };

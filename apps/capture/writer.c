@@ -38,10 +38,10 @@ struct counts {
 
 struct capture_writer {
     struct emu_tap_area *area;
-    size_t bytes;          /* size of area */
-    struct source *source; /* by ring */
-    struct counts *counts; /* by interface */
-    struct source **busy;  /* sources that are not empty in this step */
+    struct emu_tap_area head; /* a copy of its beginning */
+    struct source *source;    /* by ring */
+    struct counts *counts;    /* by interface */
+    struct source **busy;     /* sources that are not empty in this step */
     uint32_t busy_count;
     uint64_t offset_ns; /* time of day minus monotonic time; clock virtual: 0 */
     uint64_t most;
@@ -59,7 +59,7 @@ struct capture_writer {
 
 static void writer_free(struct capture_writer *writer)
 {
-    emu_tap_area_close(writer->area, writer->bytes);
+    emu_tap_area_close(writer->area, writer->head.bytes);
     free(writer->source);
     free(writer->counts);
     free(writer->busy);
@@ -68,7 +68,24 @@ static void writer_free(struct capture_writer *writer)
 
 static uint64_t statistics_bytes(const struct capture_writer *writer)
 {
-    return (uint64_t)writer->area->ifaces * PCAPNG_STATISTICS_BYTES;
+    return (uint64_t)writer->head.ifaces * PCAPNG_STATISTICS_BYTES;
+}
+
+struct names {
+    char name[EMU_TAP_NAME_BYTES];
+    char about[EMU_TAP_ABOUT_BYTES];
+};
+
+/* Return copies of the texts about an interface, because another process may change them. */
+static struct names names_of(const struct capture_writer *writer, uint32_t i)
+{
+    const struct emu_tap_iface *iface = emu_tap_iface(writer->area, i);
+    struct names names;
+
+    memcpy(names.name, iface->name, sizeof names.name);
+    memcpy(names.about, iface->about, sizeof names.about);
+    names.name[sizeof names.name - 1] = names.about[sizeof names.about - 1] = '\0';
+    return names;
 }
 
 /* Texts are padded to multiples of 4 bytes. */
@@ -76,9 +93,9 @@ static uint64_t interfaces_bytes(const struct capture_writer *writer)
 {
     uint64_t bytes = 0;
 
-    for (uint32_t i = 0; i < writer->area->ifaces; i++)
+    for (uint32_t i = 0; i < writer->head.ifaces; i++)
         bytes += PCAPNG_INTERFACE_BYTES(EMU_TAP_NAME_BYTES,
-                                        (strlen(emu_tap_iface(writer->area, i)->about) + 3) & ~3ul);
+                                        (strlen(names_of(writer, i).about) + 3) & ~3ul);
     return bytes;
 }
 
@@ -103,15 +120,15 @@ static bool has_room(const struct capture_writer *writer, uint64_t bytes)
  */
 static uint32_t unit_ps(const struct capture_writer *writer)
 {
-    return writer->area->clock == EMU_CLOCK_VIRTUAL && writer->area->unit_ps == 1 ? 1 : 1000;
+    return writer->head.clock == EMU_CLOCK_VIRTUAL && writer->head.unit_ps == 1 ? 1 : 1000;
 }
 
 /* Return the time of a record, in the unit of the file. */
-static uint64_t time_of(const struct capture_writer *writer, const struct emu_tap_record *record)
+static uint64_t time_of(const struct capture_writer *writer, uint64_t time)
 {
-    if (writer->area->clock == EMU_CLOCK_VIRTUAL)
-        return record->time / unit_ps(writer);
-    return record->time + writer->offset_ns;
+    if (writer->head.clock == EMU_CLOCK_VIRTUAL)
+        return time / unit_ps(writer);
+    return time + writer->offset_ns;
 }
 
 static void section_begin(struct capture_writer *writer, int end_fd)
@@ -119,10 +136,10 @@ static void section_begin(struct capture_writer *writer, int end_fd)
     uint8_t unit = unit_ps(writer) == 1 ? PCAPNG_PICOS : PCAPNG_NANOS;
 
     pcapng_open(&writer->file, writer->files->file[writer->files->at].fd, end_fd, WRITTEN_BY);
-    for (uint32_t i = 0; i < writer->area->ifaces; i++) {
-        const struct emu_tap_iface *iface = emu_tap_iface(writer->area, i);
+    for (uint32_t i = 0; i < writer->head.ifaces; i++) {
+        struct names names = names_of(writer, i);
 
-        pcapng_interface(&writer->file, iface->name, iface->about, EMU_TAP_BYTES, unit);
+        pcapng_interface(&writer->file, names.name, names.about, EMU_TAP_BYTES, unit);
     }
     pcapng_flush(&writer->file);
 }
@@ -130,7 +147,7 @@ static void section_begin(struct capture_writer *writer, int end_fd)
 /* Begin a section in the current file, or in the next one if an earlier capture has filled it. */
 static void writer_begin(struct capture_writer *writer, int end_fd)
 {
-    if (writer->area->clock != EMU_CLOCK_VIRTUAL)
+    if (writer->head.clock != EMU_CLOCK_VIRTUAL)
         writer->offset_ns = emu_time_ns(CLOCK_REALTIME) - emu_now_ns();
     if (!has_room(writer, least_bytes(writer))) {
         int err = capture_files_next(writer->files);
@@ -153,32 +170,31 @@ static int files_begin(struct capture_writer *writer, struct capture_files *file
     if (files->least_bytes > files->limits.most_bytes)
         return -EMSGSIZE;
     return capture_files_begin(files, PCAPNG_PACKET_BYTES(EMU_TAP_HEAD_BYTES + 2 * EMU_HDR_BYTES +
-                                                          writer->area->snap_bytes));
+                                                          writer->head.snap_bytes));
 }
 
 int capture_writer_open(struct capture_writer **ret, int memfd, struct capture_files *files,
                         uint64_t most, int end_fd)
 {
     struct capture_writer *writer = calloc(1, sizeof *writer);
-    int err = writer ? emu_tap_area_open(&writer->area, memfd) : -ENOMEM;
+    int err = writer ? emu_tap_area_open(&writer->area, &writer->head, memfd) : -ENOMEM;
 
     close(memfd);
     if (err) {
         free(writer);
         return err;
     }
-    writer->bytes = writer->area->bytes;
     writer->most = most;
-    writer->source = calloc(writer->area->rings, sizeof *writer->source);
-    writer->counts = calloc(writer->area->ifaces, sizeof *writer->counts);
-    writer->busy = calloc(writer->area->rings, sizeof(struct source *));
+    writer->source = calloc(writer->head.rings, sizeof *writer->source);
+    writer->counts = calloc(writer->head.ifaces, sizeof *writer->counts);
+    writer->busy = calloc(writer->head.rings, sizeof(struct source *));
     err = writer->source && writer->counts && writer->busy ? files_begin(writer, files) : -ENOMEM;
     if (err) {
         writer_free(writer);
         return err;
     }
-    for (uint32_t i = 0; i < writer->area->rings; i++)
-        writer->source[i].ring = emu_tap_ring(writer->area, i);
+    for (uint32_t i = 0; i < writer->head.rings; i++)
+        writer->source[i].ring = emu_tap_ring(writer->area, &writer->head, i);
     writer_begin(writer, end_fd);
     *ret = writer;
     return 0;
@@ -189,17 +205,22 @@ int capture_writer_open(struct capture_writer **ret, int memfd, struct capture_f
 static const struct emu_tap_record *front(const struct capture_writer *writer,
                                           const struct source *source)
 {
-    return &source->ring->record[source->taken & (writer->area->slots - 1)];
+    return &source->ring->record[source->taken & (writer->head.slots - 1)];
 }
 
-/* Find the rings with records. Records that workers add later wait for the next step. */
+/*
+ * Find the rings with records. Records that workers add later wait for the next step. A worker
+ * never writes more records than the ring has slots, but other processes can write to the count.
+ */
 static void find_busy(struct capture_writer *writer)
 {
     writer->busy_count = 0;
-    for (uint32_t i = 0; i < writer->area->rings; i++) {
+    for (uint32_t i = 0; i < writer->head.rings; i++) {
         struct source *source = &writer->source[i];
 
         source->put = emu_tap_there(source->ring);
+        if (source->put - source->taken > writer->head.slots)
+            source->put = source->taken + writer->head.slots;
         if (source->put != source->taken)
             writer->busy[writer->busy_count++] = source;
     }
@@ -224,7 +245,7 @@ static void write_statistics(struct capture_writer *writer, bool last)
 {
     uint64_t now = writer->offset_ns ? emu_time_ns(CLOCK_REALTIME) : writer->last;
 
-    for (uint32_t i = 0; i < writer->area->ifaces; i++) {
+    for (uint32_t i = 0; i < writer->head.ifaces; i++) {
         const struct emu_tap_iface *iface = emu_tap_iface(writer->area, i);
         uint64_t written = writer->counts[i].written;
         uint64_t lost = last ? emu_count_read(&iface->seen) - written : writer->counts[i].missed;
@@ -277,25 +298,26 @@ static void write_packet(struct capture_writer *writer, const struct pcapng_pack
     writer->counts[packet->iface].written++;
 }
 
+/*
+ * Write a record. Other processes can write to the rings at any time, so each field is read once,
+ * and checked. A record with a wrong field is left out.
+ */
 static void write_record(struct capture_writer *writer, const struct emu_tap_record *record)
 {
-    struct counts *counts = &writer->counts[record->iface];
-    struct pcapng_packet packet = {.iface = record->iface,
-                                   .time = time_of(writer, record),
+    uint64_t time = __atomic_load_n(&record->time, __ATOMIC_RELAXED);
+    uint64_t missed = __atomic_load_n(&record->missed, __ATOMIC_RELAXED);
+    struct pcapng_packet packet = {.iface = __atomic_load_n(&record->iface, __ATOMIC_RELAXED),
+                                   .time = time_of(writer, time),
                                    .data = record->data,
-                                   .bytes = record->bytes,
-                                   .whole = record->whole,
-                                   .lost = record->missed - counts->missed};
+                                   .bytes = __atomic_load_n(&record->bytes, __ATOMIC_RELAXED),
+                                   .whole = __atomic_load_n(&record->whole, __ATOMIC_RELAXED)};
 
-    counts->missed = record->missed;
+    if (packet.iface >= writer->head.ifaces || packet.bytes > EMU_TAP_BYTES ||
+        packet.bytes > packet.whole || missed < writer->counts[packet.iface].missed)
+        return;
+    packet.lost = missed - writer->counts[packet.iface].missed;
+    writer->counts[packet.iface].missed = missed;
     write_packet(writer, &packet);
-}
-
-/* Other processes can write to the rings, so no field of a record is trusted. */
-static bool is_sane(const struct capture_writer *writer, const struct emu_tap_record *record)
-{
-    return record->iface < writer->area->ifaces && record->bytes <= EMU_TAP_BYTES &&
-           record->bytes <= record->whole && record->missed >= writer->counts[record->iface].missed;
 }
 
 static void release_slots(struct source *source)
@@ -313,14 +335,13 @@ int64_t capture_writer_step(struct capture_writer *writer)
         uint32_t at = oldest(writer);
         struct source *source = writer->busy[at];
 
-        if (is_sane(writer, front(writer, source)))
-            write_record(writer, front(writer, source));
+        write_record(writer, front(writer, source));
         if (++source->taken - source->released >= RELEASE_SLOTS)
             release_slots(source);
         if (source->taken == source->put)
             writer->busy[at] = writer->busy[--writer->busy_count];
     }
-    for (uint32_t i = 0; i < writer->area->rings; i++)
+    for (uint32_t i = 0; i < writer->head.rings; i++)
         if (writer->source[i].taken != writer->source[i].released)
             release_slots(&writer->source[i]);
     if (pcapng_flush(&writer->file))
@@ -346,7 +367,7 @@ static struct capture_written written_of(const struct capture_writer *writer)
     bool stopped = writer->full || writer->file.err;
     uint64_t seen = 0;
 
-    for (uint32_t i = 0; i < writer->area->ifaces; i++) {
+    for (uint32_t i = 0; i < writer->head.ifaces; i++) {
         const struct emu_tap_iface *iface = emu_tap_iface(writer->area, i);
 
         seen += emu_count_read(&iface->seen);

@@ -92,9 +92,12 @@ static int links_create(void *ctx, uint32_t i, struct emu_worker *worker)
                                                .count = port->peers};
     int err = emu_hostlink_create(&port->link, worker, &config);
 
-    if (!err)
-        port->port = NULL;
-    return err;
+    if (err)
+        return err;
+    port->port = NULL;
+    for (uint32_t p = 0; p < port->peers; p++)
+        port->peer[p].control_fd = -1; /* the host link owns the socket */
+    return 0;
 }
 
 /* Return the pair of ports that a cable between hosts uses; NULL if no ports connect them. */
@@ -407,7 +410,7 @@ void links_close(struct links *links)
 
         if (port)
             port->ops->close(port);
-        for (uint32_t i = 0; port && i < links->port[p].peers; i++)
+        for (uint32_t i = 0; i < links->port[p].peers; i++)
             if (links->port[p].peer[i].control_fd >= 0)
                 close(links->port[p].peer[i].control_fd);
     }
@@ -416,6 +419,7 @@ void links_close(struct links *links)
             close(links->control[h]);
     for (uint32_t i = 0; i < links->watches; i++)
         close(links->watched[i].closed_fd);
+    explicit_bzero(links->key, sizeof links->key);
     free(links);
 }
 

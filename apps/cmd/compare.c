@@ -496,6 +496,13 @@ static void row_run(struct compare *compare, struct compare_row *row, unsigned n
         count++;
     snprintf(date, sizeof date, "%u", compare->date_s);
     argv = calloc((size_t)words.count + count + 5, sizeof *argv);
+    if (!argv || (row->variant && !variant)) {
+        row->status = EXIT_FAILURE;
+        snprintf(row->why, WHY_BYTES, "out of memory");
+        free(argv);
+        free(variant);
+        return;
+    }
     argv[0] = program_invocation_name;
     argv[1] = (char *)(uintptr_t) "run";
     argv[2] = (char *)(uintptr_t) "--date"; /* comes first: a variant may override it */

@@ -285,6 +285,11 @@ static int live_fault(const char *name, char *const *words, int count)
 
     for (int i = 0; i < count && used < sizeof text; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i ? " " : "", words[i]);
+    if (used >= sizeof text) {
+        json_object_put(request);
+        return options_usage_error("fault", "a fault's text has at most %zu characters",
+                                   sizeof text - 1);
+    }
     json_add_text(request, "fault", text);
     int status = ask(name, request, QUERY_FIELDS({"fault", json_type_int}), &reply);
     if (status)

@@ -647,7 +647,8 @@ static void print_disagreement(const struct printing *to, struct json_object *on
 #define VERTEX_MOST 0x7fffffff
 
 /*
- * Add an edge. The vertices of the graph are the nodes and, with higher numbers, the collectives.
+ * Add an edge. The vertices of the graph are the collectives and, with higher numbers, the nodes,
+ * because nodes that are not attached may have any number.
  */
 static void add_edge(struct cycle_graph *graph, int64_t from, int64_t to)
 {
@@ -655,52 +656,64 @@ static void add_edge(struct cycle_graph *graph, int64_t from, int64_t to)
         cycle_add(graph, (uint32_t)from, (uint32_t)to);
 }
 
-/* Add edges from the nodes in @arrived to @vertex, and from @vertex to the nodes in @missing. */
-static void add_waits(struct cycle_graph *graph, int64_t vertex, struct json_object *arrived,
-                      struct json_object *missing)
+/* Return the vertex of @node; -1: no node. */
+static int64_t vertex_of(const struct printing *to, int64_t node)
 {
-    for (size_t i = 0; i < emu_json_count(arrived); i++)
-        add_edge(graph, json_object_get_int64(emu_json_at(arrived, i)), vertex);
-    for (size_t i = 0; i < emu_json_count(missing); i++)
-        add_edge(graph, vertex, emu_json_number(emu_json_at(missing, i), "node", -1));
+    return node < 0 || node >= VERTEX_MOST ? -1 : node + (int64_t)emu_json_count(to->collectives);
 }
 
-static void build_graph(struct cycle_graph *graph, const struct printing *to,
-                        struct json_object *collectives)
+/* Add edges from the nodes in @arrived to @vertex, and from @vertex to the nodes in @missing. */
+static void add_waits(struct cycle_graph *graph, const struct printing *to, int64_t vertex,
+                      struct json_object *arrived, struct json_object *missing)
+{
+    for (size_t i = 0; i < emu_json_count(arrived); i++)
+        add_edge(graph, vertex_of(to, json_object_get_int64(emu_json_at(arrived, i))), vertex);
+    for (size_t i = 0; i < emu_json_count(missing); i++)
+        add_edge(graph, vertex,
+                 vertex_of(to, emu_json_number(emu_json_at(missing, i), "node", -1)));
+}
+
+static void build_graph(struct cycle_graph *graph, const struct printing *to)
 {
     static const char *const fields[] = {"send", "receive"};
-    int64_t vertex = 0;
 
     for (size_t i = 0; i < emu_json_count(to->attached); i++) {
         struct json_object *process = emu_json_at(to->attached, i);
-        int64_t node = emu_json_number(process, "node", -1);
+        int64_t vertex = vertex_of(to, emu_json_number(process, "node", -1));
 
-        vertex = node >= vertex ? node + 1 : vertex;
         /* skip a stopped process, because its last report is outdated */
         for (size_t f = 0; f < 2 && !emu_json_true(process, "stopped"); f++)
-            add_edge(graph, node, emu_json_number(old_op(process, fields[f]), "node", -1));
+            add_edge(graph, vertex,
+                     vertex_of(to, emu_json_number(old_op(process, fields[f]), "node", -1)));
     }
-    for (size_t i = 0; i < emu_json_count(collectives); i++) {
-        struct json_object *one = emu_json_at(collectives, i);
+    for (size_t i = 0; i < emu_json_count(to->collectives); i++) {
+        struct json_object *one = emu_json_at(to->collectives, i);
 
-        add_waits(graph, vertex++, json_object_object_get(one, "arrived"),
+        add_waits(graph, to, (int64_t)i, json_object_object_get(one, "arrived"),
                   json_object_object_get(one, "missing"));
     }
 }
 
 /* Print a cycle of waiting processes. The web page shows the same cycle (page/standstill.js). */
-static void print_cycle(const struct printing *to, struct json_object *collectives)
+static void print_cycle(const struct printing *to)
 {
+    size_t collectives = emu_json_count(to->collectives);
     struct json_object *nodes = json_object_new_array();
     struct cycle_graph graph = {0};
     struct line line = {.used = 0};
-    uint32_t *cycle, count;
+    uint32_t *cycle, count, first = 0;
 
-    build_graph(&graph, to, collectives);
+    build_graph(&graph, to);
     count = cycle_find(&graph, &cycle);
-    for (uint32_t i = 0; i < count; i++)
-        if (process_at(to, cycle[i])) /* other vertices are collectives */
-            json_object_array_add(nodes, json_object_new_int64(cycle[i]));
+    for (uint32_t i = 0; i < count; i++) /* begin with the first node */
+        if (cycle[i] >= collectives && (cycle[first] < collectives || cycle[i] < cycle[first]))
+            first = i;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t vertex = cycle[(first + i) % count];
+
+        if (vertex >= collectives)
+            json_object_array_add(nodes, json_object_new_int64(vertex - (int64_t)collectives));
+    }
     if (emu_json_count(nodes) == 1) {
         add_list(&line, to, nodes);
         add(&line, " waits for itself");
@@ -732,7 +745,7 @@ void standstill_print(struct json_object *message, void (*print)(const char *lin
                           .print = print};
 
     if (standstill_for_ns(message))
-        print_cycle(&to, to.collectives);
+        print_cycle(&to);
     print_each(&to, json_object_object_get(standstill, "disagreements"), print_disagreement);
     print_each(&to, to.collectives, print_collective);
     print_processes(&to);

@@ -81,23 +81,12 @@ static const struct options_command top_command = {
 
 static int subscribe(struct top *top, char *error, size_t error_bytes)
 {
-    struct json_object *request = query_request("subscribe"), *reply = NULL;
     int fd, err = paths_connect(&fd, NULL, top->name, error, error_bytes);
 
-    if (err) {
-        json_object_put(request);
-        return err;
-    }
-    conn_open(&top->conn, fd, CONN_TELEMETRY_MAX);
-    json_add_number(request, "telemetry", top->every_ms);
-    err = conn_query(&top->conn, request, &reply, ANSWER_MS);
-    if (!err && !emu_json_true(reply, "ok"))
-        err = -EPROTO;
-    json_object_put(reply);
     if (err)
-        fail(err, error, error_bytes, "fabric '%s' does not send its counters (%s)", top->name,
-             strerror(-err));
-    return err;
+        return err;
+    conn_open(&top->conn, fd, CONN_TELEMETRY_MAX);
+    return telemetry_view_subscribe(&top->conn, top->name, top->every_ms, error, error_bytes);
 }
 
 static int take(struct top *top, struct json_object *line)

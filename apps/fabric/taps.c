@@ -238,7 +238,7 @@ static struct emu_taps *taps_of_worker(const struct fabric *fabric, const struct
     taps->clock = fabric->config.clock;
     taps->credit_ps = fabric->config.profile.credit_ps;
     taps->iface = emu_tap_iface(all->area, 0);
-    taps->ring = emu_tap_ring(all->area, w);
+    taps->ring = emu_tap_ring(all->area, all->area, w);
     taps->slots = all->area->slots;
     return taps;
 }

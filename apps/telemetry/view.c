@@ -491,24 +491,35 @@ static int take_first_snapshot(struct telemetry_view *view, struct conn *conn, c
     return err;
 }
 
+int telemetry_view_subscribe(struct conn *conn, const char *name, unsigned every_ms, char *error,
+                             size_t error_bytes)
+{
+    struct json_object *request = query_request("subscribe"), *reply = NULL;
+    int err;
+
+    json_add_number(request, "telemetry", every_ms);
+    err = conn_query(conn, request, &reply, ANSWER_MS);
+    if (err)
+        fail(err, error, error_bytes, "fabric '%s' does not send its counters (%s)", name,
+             strerror(-err));
+    else if (!emu_json_true(reply, "ok"))
+        err = fail(-EPROTO, error, error_bytes, "fabric '%s': %s", name,
+                   emu_json_text(reply, "error", "it refuses without giving a reason"));
+    json_object_put(reply);
+    return err;
+}
+
 int telemetry_view_read(struct telemetry_view *view, const char *name, char *error,
                         size_t error_bytes)
 {
-    struct json_object *request = query_request("subscribe"), *reply = NULL;
     struct conn conn;
     int fd, err = paths_connect(&fd, NULL, name, error, error_bytes);
 
-    json_add_number(request, "telemetry", TELEMETRY_EVERY_LEAST_MS);
-    if (err) {
-        json_object_put(request);
+    if (err)
         return err;
-    }
     *error = '\0';
     conn_open(&conn, fd, CONN_TELEMETRY_MAX);
-    err = conn_query(&conn, request, &reply, ANSWER_MS);
-    if (!err && !emu_json_true(reply, "ok"))
-        err = -EPROTO;
-    json_object_put(reply);
+    err = telemetry_view_subscribe(&conn, name, TELEMETRY_EVERY_LEAST_MS, error, error_bytes);
     if (!err)
         err = take_first_snapshot(view, &conn, error, error_bytes);
     conn_close(&conn);

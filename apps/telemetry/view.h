@@ -122,6 +122,15 @@ int telemetry_view_copy(struct telemetry_view *to, const struct telemetry_view *
 /** telemetry_view_s - return the time of the last snapshot in seconds since the fabric's start. */
 double telemetry_view_s(const struct telemetry_view *view);
 
+struct conn;
+
+/**
+ * telemetry_view_subscribe - request a snapshot every @every_ms from fabric @name over @conn.
+ * Errors: as conn_query(); -EPROTO, the fabric refuses; with one line in @error.
+ */
+int telemetry_view_subscribe(struct conn *conn, const char *name, unsigned every_ms, char *error,
+                             size_t error_bytes);
+
 /**
  * telemetry_view_read - subscribe to fabric @name and read its shape and first snapshot. On an
  * error @error has one line for the user.

@@ -25,7 +25,7 @@
 
 #define BACKLOG  SOMAXCONN /* the system's limit; see admission.c */
 #define STOP_MS  2000      /* the server's process has this time to end by itself */
-#define LAST_MS  500       /* time-out of sending the last report; another of its newline */
+#define LAST_MS  500       /* time-out of sending the last report */
 #define POLL_MS  10        /* interval of checks whether that process has ended */
 #define NICENESS 5         /* gives the fabric's threads priority over the server */
 
@@ -215,10 +215,10 @@ bool web_opened(struct web *web)
     return web->child_fd < 0 || recv(web->child_fd, &byte, 1, MSG_DONTWAIT) >= 0 || errno != EAGAIN;
 }
 
-/* Send all bytes, or as many as the server's process reads within LAST_MS. */
-static void send_all(int fd, const char *text, size_t bytes)
+/* Send all bytes, or as many as the server's process reads until @end_ms. Returns whether all. */
+static bool send_all(int fd, const char *text, size_t bytes, int64_t end_ms)
 {
-    int64_t end_ms = emu_now_ms() + LAST_MS, left_ms;
+    int64_t left_ms;
 
     while (bytes && (left_ms = end_ms - emu_now_ms()) > 0) {
         struct pollfd pollfd = {fd, POLLOUT, 0};
@@ -226,14 +226,16 @@ static void send_all(int fd, const char *text, size_t bytes)
         poll(&pollfd, 1, (int)left_ms);
         ssize_t put = send(fd, text, bytes, MSG_NOSIGNAL);
         if (put < 0 && errno != EAGAIN && errno != EINTR)
-            return;
+            return false;
         text += put > 0 ? put : 0;
         bytes -= put > 0 ? (size_t)put : 0;
     }
+    return !bytes;
 }
 
 void web_send_report(struct web *web, struct json_object *report)
 {
+    int64_t end_ms = emu_now_ms() + LAST_MS;
     struct json_object *event;
     const char *text;
 
@@ -242,8 +244,8 @@ void web_send_report(struct web *web, struct json_object *report)
     event = conn_event("report");
     json_object_object_add(event, "report", json_object_get(report));
     text = json_object_to_json_string_ext(event, JSON_C_TO_STRING_PLAIN);
-    send_all(web->child_fd, text, strlen(text));
-    send_all(web->child_fd, "\n", 1); /* so that the server sees that the report is complete */
+    if (send_all(web->child_fd, text, strlen(text), end_ms))
+        send_all(web->child_fd, "\n", 1, end_ms); /* it tells the server that the report is whole */
     json_object_put(event);
     hang_up(web);
 }

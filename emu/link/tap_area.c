@@ -36,9 +36,10 @@ struct emu_tap_iface *emu_tap_iface(struct emu_tap_area *area, uint32_t i)
     return (void *)((char *)area + ifaces_at() + i * sizeof(struct emu_tap_iface));
 }
 
-struct emu_tap_ring *emu_tap_ring(struct emu_tap_area *area, uint32_t i)
+struct emu_tap_ring *emu_tap_ring(struct emu_tap_area *area, const struct emu_tap_area *head,
+                                  uint32_t i)
 {
-    return (void *)((char *)area + rings_at(area) + i * ring_bytes(area));
+    return (void *)((char *)area + rings_at(head) + i * ring_bytes(head));
 }
 
 static int area_map(struct emu_tap_area **ret, size_t bytes, int fd)
@@ -76,7 +77,30 @@ int emu_tap_area_create(struct emu_tap_area **ret, const struct emu_tap_area *pl
     return 0;
 }
 
-int emu_tap_area_open(struct emu_tap_area **ret, int memfd)
+/* Read each field once. */
+static struct emu_tap_area copy_of(const struct emu_tap_area *area)
+{
+    return (struct emu_tap_area){.magic = __atomic_load_n(&area->magic, __ATOMIC_RELAXED),
+                                 .version = __atomic_load_n(&area->version, __ATOMIC_RELAXED),
+                                 .rings = __atomic_load_n(&area->rings, __ATOMIC_RELAXED),
+                                 .ifaces = __atomic_load_n(&area->ifaces, __ATOMIC_RELAXED),
+                                 .slots = __atomic_load_n(&area->slots, __ATOMIC_RELAXED),
+                                 .clock = __atomic_load_n(&area->clock, __ATOMIC_RELAXED),
+                                 .snap_bytes = __atomic_load_n(&area->snap_bytes, __ATOMIC_RELAXED),
+                                 .unit_ps = __atomic_load_n(&area->unit_ps, __ATOMIC_RELAXED),
+                                 .bytes = __atomic_load_n(&area->bytes, __ATOMIC_RELAXED)};
+}
+
+/* Return whether a capture of @bytes bytes can begin with @head. */
+static bool is_right(const struct emu_tap_area *head, uint64_t bytes)
+{
+    return head->magic == AREA_MAGIC && head->version == AREA_VERSION && head->slots &&
+           !(head->slots & (head->slots - 1)) && head->bytes == bytes &&
+           head->rings <= bytes / ring_bytes(head) && /* so that area_bytes() does not overflow */
+           area_bytes(head) == bytes;
+}
+
+int emu_tap_area_open(struct emu_tap_area **ret, struct emu_tap_area *head, int memfd)
 {
     struct emu_tap_area *area = NULL;
     struct stat stat;
@@ -89,9 +113,8 @@ int emu_tap_area_open(struct emu_tap_area **ret, int memfd)
     err = area_map(&area, (size_t)stat.st_size, memfd);
     if (err)
         return err;
-    if (area->magic != AREA_MAGIC || area->version != AREA_VERSION ||
-        area->bytes != (uint64_t)stat.st_size || area_bytes(area) != area->bytes || !area->slots ||
-        area->slots & (area->slots - 1)) {
+    *head = copy_of(area);
+    if (!is_right(head, (uint64_t)stat.st_size)) {
         munmap(area, (size_t)stat.st_size);
         return -EPROTO;
     }

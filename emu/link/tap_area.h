@@ -49,10 +49,12 @@ struct emu_tap_area {
 int emu_tap_area_create(struct emu_tap_area **ret, const struct emu_tap_area *plan, int *memfd);
 
 /**
- * emu_tap_area_open - map the memory of a capture. The caller may then close @memfd. Errors:
- * -EPROTO (no capture of this version); those of mmap().
+ * emu_tap_area_open - map the memory of a capture. The caller may then close @memfd. *@head: gets a
+ * copy of the area's beginning, which is checked. The caller uses this copy, because another
+ * process may change the area at any time. Errors: -EPROTO (no capture of this version); those of
+ * mmap().
  */
-int emu_tap_area_open(struct emu_tap_area **ret, int memfd);
+int emu_tap_area_open(struct emu_tap_area **ret, struct emu_tap_area *head, int memfd);
 
 /**
  * emu_tap_area_close - unmap the memory. @bytes: area->bytes as it was when the area was created or
@@ -60,8 +62,10 @@ int emu_tap_area_open(struct emu_tap_area **ret, int memfd);
  */
 void emu_tap_area_close(struct emu_tap_area *area, size_t bytes);
 
+/** emu_tap_iface - return an interface. emu_tap_ring() - return a ring. @head: copy of *@area. */
 struct emu_tap_iface *emu_tap_iface(struct emu_tap_area *area, uint32_t i);
-struct emu_tap_ring *emu_tap_ring(struct emu_tap_area *area, uint32_t i);
+struct emu_tap_ring *emu_tap_ring(struct emu_tap_area *area, const struct emu_tap_area *head,
+                                  uint32_t i);
 
 /** emu_tap_there - return the number of records written so far. Thread: the reader. */
 static inline uint64_t emu_tap_there(struct emu_tap_ring *ring)

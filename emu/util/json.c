@@ -308,12 +308,12 @@ ssize_t emu_json_send(struct emu_json_buf *out, int fd, size_t bytes,
     return sent;
 }
 
-ssize_t emu_json_write(struct emu_json_buf *out, int fd)
+ssize_t emu_json_write(struct emu_json_buf *out, int fd, size_t bytes)
 {
     ssize_t wrote;
 
     do
-        wrote = write(fd, buf_start(out), out->bytes);
+        wrote = write(fd, buf_start(out), bytes);
     while (wrote < 0 && errno == EINTR);
     if (wrote < 0)
         return -errno;

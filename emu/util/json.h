@@ -69,8 +69,8 @@ int emu_json_put_text(struct emu_json_buf *out, const char *text, size_t bytes, 
 ssize_t emu_json_send(struct emu_json_buf *out, int fd, size_t bytes,
                       const struct emu_json_fds *fds, int flags);
 
-/** emu_json_write - emu_json_send() for a file or pipe: all bytes of @out, by one write(). */
-ssize_t emu_json_write(struct emu_json_buf *out, int fd);
+/** emu_json_write - emu_json_send() for a file or pipe, by one write(). */
+ssize_t emu_json_write(struct emu_json_buf *out, int fd, size_t bytes);
 
 /**
  * emu_json_read - receive bytes into @in by one recvmsg(). @ret: gets the descriptors that were

@@ -575,6 +575,10 @@ class CaptureTest(FabemuCase):
         done = self.fabemu("run", "--capture", self.path(), "--capture-filter", "switch=999",
                            "--", "true")
         self.one_line(done, 2, "--capture-filter: ", "switch")
+        # a filter of the maximum length is read up to its last character
+        self.one_line(self.fabemu("run", "--topo", "kary:2,2", "--capture", self.path(),
+                                  "--capture-filter", "from=" + "19".rjust(1018, "0"), "--",
+                                  "true"), 2, "there is no node")
         self.assertFalse(os.path.exists(self.path()))
 
     def test_refused__leaves_the_file_unchanged(self):

@@ -10,6 +10,7 @@ import errno
 import json
 import os
 import pathlib
+import pty
 import random
 import re
 import shutil
@@ -18,6 +19,7 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 
 from cli_helpers import ALONE, FabemuCase, alive, flat, main, until
 from helpers.fabric import FakeFabric
@@ -499,6 +501,48 @@ class CliTest(FabemuCase):
         self.one_line(self.fabemu("run", "--capture", "-", "--", "true"), 2, "fabemu capture -w -")
         self.assertFalse(os.path.exists(os.path.join(self.dir, "-")))
 
+    def test_standard_output__keeps_its_flags(self):
+        """The program and other processes may write to the same open file. They did not expect
+        EAGAIN, so neither --events nor --record sets O_NONBLOCK."""
+        words = (sys.executable, "-c", "import os; print(os.get_blocking(1), flush=True)")
+
+        def opened(path):
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT)
+            return os.open(path, os.O_RDONLY), fd
+
+        for make in (os.pipe, pty.openpty, lambda: [s.detach() for s in socket.socketpair()],
+                     lambda: opened(os.path.join(self.dir, "log"))):
+            out, fd = make()
+            with open(out, "rb", buffering=0) as reader:
+                run = subprocess.run([self.command, "run", "--topo", "kary:2,2", "--events", "-",
+                                      "--", *words], stdin=subprocess.DEVNULL, stdout=fd,
+                                     stderr=subprocess.PIPE, env=self.env, text=True, timeout=60)
+                self.assertEqual(run.returncode, 0, run.stderr)
+                self.assertTrue(os.get_blocking(fd))
+                os.close(fd)
+                if make == pty.openpty:
+                    text = reader.read(65536)
+                else:
+                    text = b"".join(iter(lambda: reader.read(65536), b""))
+            self.assertIn(b"True", text)
+            self.assertIn(b'{"event":', text)
+
+    def test_events_to_standard_output__reach_a_slow_reader(self):
+        """The program's writes wait for the reader, and no event is lost."""
+        self.often()
+        run = subprocess.Popen([self.command, "run", *self.EVENTS, "--events", "-", "--", "sh",
+                                "-c", "sleep 0.3; head -c 200000 /dev/zero"],
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, env=self.env, cwd=self.dir)
+        self.started.append(run)
+        time.sleep(1)
+        out, err = run.communicate(timeout=60)
+        self.assertEqual(run.returncode, 0, err)
+        self.assertEqual(out.count(b"\0"), 200000)
+        events = [json.loads(line) for line in out.replace(b"\0", b"").splitlines()]
+        self.assertGreater(len(events), 10)
+        self.assertNotIn(b"left out", err)
+
     def report_after_output(self, name, mode, kept):
         """--report to standard output, a file opened with @mode, follows the output of the program,
         and keeps the lines that the file had: with r+ (1<>FILE) also a line after these."""
@@ -870,6 +914,38 @@ class CliTest(FabemuCase):
                          ["lab.h1 (a host of lab.h0): kary:2,2"])
         self.assertIn("lab.h1 (a host of lab.h0): ", self.fabemu("status", "lab.h1").stdout)
         fabrics["lab.h1"].close()
+
+    def cycle_of(self, attached, *collectives):
+        """The lines about cycles that status prints for these processes and collectives, each of
+        which is a pair: arrived nodes, and missing ones."""
+        listed = [{"group": 1, "number": 1, "kind": "barrier", "for_ns": 2 * 10**9, "members": 4,
+                   "arrived": arrived, "missing": [{"node": node} for node in missing]}
+                  for arrived, missing in collectives]
+        fabric = FakeFabric(self.socket_path("cycle"))
+        os.chmod(os.path.dirname(fabric.path), 0o700)
+        fabric.replies["status"] = {
+            "ok": True, "name": "cycle", "supervisor": 7,
+            "report": {"topo": "kary:2,2", "threads": 1, "nodes": 4},
+            "standstill": {"for_ns": 9 * 10**9, "collectives": listed},
+            "attached": [{"node": node, "rank": node, "pid": 7, "command": "a", "waits": True,
+                          **({} if peer is None else
+                             {"receive": {"kind": "receive", "node": peer, "tag": 1,
+                                          "for_ns": 2 * 10**9}})}
+                         for node, peer in attached.items()]}
+        lines = self.fabemu("status", "cycle").stdout.splitlines()
+        fabric.end()
+        return [line.strip() for line in lines if "itself" in line or "cycle" in line[7:]]
+
+    def test_standstill__names_a_cycle_only_of_processes_that_wait(self):
+        """A node that is not attached waits for nothing; its number may exceed all others."""
+        self.assertEqual(self.cycle_of({0: 1}, ([0], [3])), [])
+        self.assertEqual(self.cycle_of({2: 3}, ([0], [2])), [])
+        self.assertEqual(self.cycle_of({0: 3, 2: None}, ([2], [0]), ([0], [2])),
+                         ["ranks 0, 2 wait for each other in a cycle"])
+        self.assertEqual(self.cycle_of({0: None, 2: None}, ([2], [0]), ([0], [2])),
+                         ["ranks 0, 2 wait for each other in a cycle"])
+        self.assertEqual(self.cycle_of({1: 2, 2: 1}), ["ranks 1-2 wait for each other in a cycle"])
+        self.assertEqual(self.cycle_of({1: 1}), ["rank 1 waits for itself"])
 
     def scripts_package(self, build, seconds=60):
         """Start scripts/package's build with @build, a script for sh."""

@@ -147,6 +147,10 @@ class ComputeTest(FabemuCase):
             done = self.fabemu("run", *VIRTUAL, "--compute", f"replay:{path}", "--", "true")
             self.assertEqual(done.returncode, 2, text)
             self.assertRegex(done.stderr, rf"^fabemu: --compute: {path}(:| is) ")
+        with open(path, "wb") as file:
+            file.write(re.sub(rb'"processes":\[.*\]', b'"processes":[]', good[:at]))
+        done = self.fabemu("run", *VIRTUAL, "--compute", f"replay:{path}", "--", "true")
+        self.one_line(done, 2, "has the calls of no process")
         for name, why in (("missing/calls", "No such file"), (".", "Is a directory")):
             done = self.fabemu("run", *VIRTUAL, "--compute",
                                f"replay:{os.path.join(self.dir, name)}", "--", "true")

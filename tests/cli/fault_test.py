@@ -209,6 +209,7 @@ class FaultTest(FabemuCase):
                 (("link-donw", "random"), 1, ["no fabric named 'link-donw'",
                                                  "did you mean 'fabemu fault link-down'?"]),
                 (("flap",), 1, ["no fabric named 'default'"]),
+                (("loss random " + "x" * 1012,), 2, ["has at most 1023 characters"]),
                 (("--list", "--show", "flap"), 2, ["one of"]),
                 (("--list", "more"), 2, ["one of"]),
                 (("--show", "flap", "--json"), 2, ["--json is possible with --list"]),

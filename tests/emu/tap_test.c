@@ -3,9 +3,12 @@
  * tap_test.c - the rings of a capture: records come out once and in order, overflow is counted, and
  * a reader that writes garbage harms only itself.
  */
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "emu/link/link.h"
@@ -25,6 +28,7 @@ struct tapped {
     struct emu_rx rx;
     struct emu_profile profile;
     struct emu_tap_area *area, *read; /* mapped by the fabric, and by the reader */
+    struct emu_tap_area head;         /* the reader's copy of its beginning */
     size_t bytes;
     struct emu_taps *taps;
     uint64_t sent;
@@ -48,7 +52,7 @@ static void tap_open(struct tapped *t, uint32_t snap_bytes)
     emu_dev_init(&t->dev, t->worker, step);
     CU_ASSERT_EQUAL_FATAL(emu_link_join(&t->tx, &t->dev, 0, &t->rx, &t->dev, 1, 4, &t->profile), 0);
     CU_ASSERT_EQUAL_FATAL(emu_tap_area_create(&t->area, &plan, &memfd), 0);
-    CU_ASSERT_EQUAL_FATAL(emu_tap_area_open(&t->read, memfd), 0);
+    CU_ASSERT_EQUAL_FATAL(emu_tap_area_open(&t->read, &t->head, memfd), 0);
     t->bytes = t->area->bytes;
     t->read->bytes = UINT64_MAX; /* a reader may overwrite this field; the fabric does not use it */
     close(memfd);
@@ -62,7 +66,7 @@ static void tap_open(struct tapped *t, uint32_t snap_bytes)
                                               .what = ~0u,
                                               .snap_bytes = snap_bytes};
     t->taps->iface = emu_tap_iface(t->area, 0);
-    t->taps->ring = emu_tap_ring(t->area, 0);
+    t->taps->ring = emu_tap_ring(t->area, t->area, 0);
     t->taps->slots = SLOTS;
     t->taps->end[t->taps->ends++] = (struct emu_tap_end){.end = &t->tx, .takes = EMU_TAP_NOWHERE};
     t->worker->taps = t->taps;
@@ -126,7 +130,7 @@ static void tap__a_full_ring_counts_and_keeps_what_it_has(void)
     struct emu_tap_iface *iface;
 
     tap_open(&t, EMU_PAYLOAD_BYTES);
-    ring = emu_tap_ring(t.read, 0);
+    ring = emu_tap_ring(t.read, &t.head, 0);
     iface = emu_tap_iface(t.read, 0);
     for (uint32_t i = 0; i < SLOTS + 10; i++)
         tap_send(&t);
@@ -157,14 +161,38 @@ static void tap__a_lying_reader_only_loses_records(void)
     struct tapped t;
 
     tap_open(&t, EMU_PAYLOAD_BYTES);
-    emu_tap_done(emu_tap_ring(t.read, 0), UINT64_MAX / 2);
+    emu_tap_done(emu_tap_ring(t.read, &t.head, 0), UINT64_MAX / 2);
     for (uint32_t i = 0; i < 3 * SLOTS; i++)
         tap_send(&t);
-    CU_ASSERT_EQUAL(emu_tap_there(emu_tap_ring(t.read, 0)), SLOTS);
-    emu_tap_done(emu_tap_ring(t.read, 0), 0);
+    CU_ASSERT_EQUAL(emu_tap_there(emu_tap_ring(t.read, &t.head, 0)), SLOTS);
+    emu_tap_done(emu_tap_ring(t.read, &t.head, 0), 0);
     tap_send(&t);
-    CU_ASSERT_EQUAL(emu_tap_there(emu_tap_ring(t.read, 0)), SLOTS);
+    CU_ASSERT_EQUAL(emu_tap_there(emu_tap_ring(t.read, &t.head, 0)), SLOTS);
     tap_close(&t);
+}
+
+/* The header's numbers are such that the size of all rings overflows, and looks right. */
+static void tap__a_header_with_too_many_rings_is_refused(void)
+{
+    const struct emu_tap_area plan = {.rings = 1, .ifaces = 1, .slots = SLOTS};
+    uint64_t bytes = UINT64_C(1) << 34; /* the file is sparse */
+    struct emu_tap_area *area, *forged, *read, head;
+    int memfd, fd = memfd_create("tap-test", MFD_CLOEXEC);
+
+    CU_ASSERT_EQUAL_FATAL(emu_tap_area_create(&area, &plan, &memfd), 0);
+    bytes += (uintptr_t)emu_tap_ring(area, area, 0) - (uintptr_t)area;
+    CU_ASSERT_EQUAL_FATAL(ftruncate(fd, (off_t)bytes), 0);
+    forged = mmap(NULL, sizeof *forged, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    CU_ASSERT_FATAL(forged != MAP_FAILED);
+    *forged = *area;
+    forged->bytes = bytes;
+    forged->slots = 1u << 31;
+    forged->rings = (uint32_t)((UINT64_C(1) << 34) / sizeof(struct emu_tap_ring));
+    CU_ASSERT_EQUAL(emu_tap_area_open(&read, &head, fd), -EPROTO);
+    munmap(forged, sizeof *forged);
+    emu_tap_area_close(area, area->bytes);
+    close(memfd);
+    close(fd);
 }
 
 static void tap__snaps_payloads(void)
@@ -175,7 +203,7 @@ static void tap__snaps_payloads(void)
     tap_open(&t, 2);
     for (uint32_t i = 0; i < 9; i++)
         tap_send(&t);
-    record = &emu_tap_ring(t.read, 0)->record[8]; /* number 8 has 9 bytes */
+    record = &emu_tap_ring(t.read, &t.head, 0)->record[8]; /* number 8 has 9 bytes */
     CU_ASSERT_EQUAL(record->bytes, EMU_TAP_HEAD_BYTES + EMU_HDR_BYTES + 2);
     CU_ASSERT_EQUAL(record->whole, EMU_TAP_HEAD_BYTES + EMU_HDR_BYTES + 9);
     tap_close(&t);
@@ -191,12 +219,13 @@ static void tap__an_unlisted_end_is_ignored(void)
     tap_send(&t);
     t.worker->taps = NULL;
     tap_send(&t);
-    CU_ASSERT_EQUAL(emu_tap_there(emu_tap_ring(t.read, 0)), 0);
+    CU_ASSERT_EQUAL(emu_tap_there(emu_tap_ring(t.read, &t.head, 0)), 0);
     tap_close(&t);
 }
 
 struct reader {
     struct emu_tap_area *area;
+    const struct emu_tap_area *head;
     uint64_t wrong;
     _Atomic uint64_t got;
     _Atomic bool ends;
@@ -205,7 +234,7 @@ struct reader {
 static void *read_all(void *arg)
 {
     struct reader *r = arg;
-    struct emu_tap_ring *ring = emu_tap_ring(r->area, 0);
+    struct emu_tap_ring *ring = emu_tap_ring(r->area, r->head, 0);
     int64_t last = -1;
     uint64_t got = 0;
     bool ends;
@@ -233,6 +262,7 @@ static void tap__records_are_whole_and_in_order(void)
 
     tap_open(&t, EMU_PAYLOAD_BYTES);
     reader.area = t.read;
+    reader.head = &t.head;
     CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, read_all, &reader), 0);
     /* until the ring has wrapped several times: the reader may wait for a core */
     while (t.sent < RECORDS || atomic_load(&reader.got) <= 4 * SLOTS) {
@@ -251,6 +281,7 @@ static void tap__records_are_whole_and_in_order(void)
 static const struct test_case cases[] = {
     CASE(tap__a_full_ring_counts_and_keeps_what_it_has),
     CASE(tap__a_lying_reader_only_loses_records),
+    CASE(tap__a_header_with_too_many_rings_is_refused),
     CASE(tap__snaps_payloads),
     CASE(tap__an_unlisted_end_is_ignored),
     CASE(tap__records_are_whole_and_in_order),

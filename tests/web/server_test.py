@@ -325,6 +325,37 @@ class Answers(WebCase):
             self.assertEqual(done.returncode, 2)
             self.assertIn("a port from 1 to 65535, wait, or PORT,wait", done.stderr)
 
+    def test_standstill_while_the_run_waits__signals_no_other_process(self):
+        """A process that the run has not started stands still."""
+        program = self.against_library(r"""
+#include "fabemu.h"
+int main(void)
+{
+    struct fabemu *fab;
+    struct fabemu_queue *queue;
+    struct fabemu_req req = {0};
+    char byte;
+    struct fabemu_iov iov = {.base = &byte, .bytes = 1};
+
+    if (fabemu_attach(&fab, NULL) || fabemu_queue_open(fab, 7, &queue) ||
+        fabemu_recv(queue, 1, 1, 0, &iov, 1, &req))
+        return 1;
+    return fabemu_wait(fab, &req) != 0;
+}
+""")
+        run = self.start("run", "--topo", "kary:2,2", "--name", "r", "--web=wait", "--standstill",
+                         "1s:end", "--", "true", process_group=0)
+        other = subprocess.Popen(["sleep", "60"], process_group=run.pid)
+        self.started.append(other)
+        run.stderr.readline()
+        self.assertIn("once a browser", run.stderr.readline())
+        waiting = subprocess.Popen([program], env={**self.env,
+                                                   "FABEMU_SOCKET": self.socket_path("r")})
+        self.started.append(waiting)
+        err = run.communicate(timeout=PATIENCE_S)[1]
+        self.assertEqual(run.returncode, 124, err)
+        self.assertIsNone(other.poll(), err)
+
     def test_run_whose_page_dies_waits_no_more(self):
         run = self.start("run", "--web=wait", "--", "true")
         run.stderr.readline()
@@ -834,6 +865,29 @@ class Hostile(WebCase):
         self.assertEqual(run.returncode, 0, err)
         with open(report) as f:
             self.assertLessEqual(json.load(f)["wall_s"] + 2, took_s)
+
+    def test_page_never_gets_a_part_of_the_report(self):
+        """The server reads again after the run has given up sending a large report."""
+        go = os.path.join(self.dir, "go")
+        run, page = self.run_page("sh", "-c", f"until [ -e {go} ]; do sleep 0.1; done",
+                                  *["x" * 100000] * 8)
+        stream = page.stream()
+        self.assertEqual(stream.next(), {"ok": True})
+        self.assertEqual(stream.next()["event"], "telemetry_shape")
+        server, = until(lambda: children(run.pid))
+        command, = until(lambda: children(run.pid, "sh"))
+        os.kill(server, signal.SIGSTOP)
+        open(go, "w").close()
+        self.assertTrue(until(lambda: not os.path.exists(f"/proc/{command}")))
+        time.sleep(0.9)  # between LAST_MS (apps/web/web.c) and its double after the first send()
+        os.kill(server, signal.SIGCONT)
+        line = {}
+        while line.get("event") != "ended":
+            line = stream.next()
+            if line.get("event") == "report":
+                self.assertIn("exit_status", line["report"])
+        stream.close()
+        run.communicate(timeout=PATIENCE_S)
 
     def test_run_ends_at_once_with_a_page_open(self):
         run, page, go = self.run_until_file()

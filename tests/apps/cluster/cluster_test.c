@@ -328,6 +328,41 @@ static void cluster_digest__differs_when_hosts_do(void)
 }
 
 /* Write a key file with these bytes and this mode. Returns the result of cluster_key(). */
+static uint32_t sockets_open(void)
+{
+    uint32_t count = 0;
+
+    for (int fd = 0; fd < 1024; fd++) {
+        struct stat st;
+
+        count += fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode);
+    }
+    return count;
+}
+
+/* A port that cannot be opened: the sockets of its host links are closed. */
+static void links_open__leaves_nothing_on_an_error(void)
+{
+    struct cluster cluster = read_text("fabric lab\nkey none\n"
+                                       "host alpha\nport net_none0\n"
+                                       "host beta\nport net_none0\n");
+    struct topo_graph *graph = fixture_graph("kary:2,2", 64);
+    struct fabric_config config = {.graph = graph};
+    char error[1024] = "";
+    uint32_t host_of[4] = {0, 0, 1, 1}, sockets = 0;
+    struct links *links;
+
+    fixture_profile(&config.profile, "oq2004", NULL);
+    for (int i = 0; i < 2; i++) { /* the first call loads DPDK */
+        sockets = sockets_open();
+        CU_ASSERT_NOT_EQUAL(links_open(&links, &cluster, 0, &config, host_of, error, sizeof error),
+                            0);
+    }
+    CU_ASSERT_EQUAL(sockets_open(), sockets);
+    topo_free(graph);
+    cluster_release(&cluster);
+}
+
 static int key_of(const char *text, size_t bytes, mode_t mode, uint8_t *key, char *error)
 {
     char path[] = "/tmp/cluster_test.XXXXXX";
@@ -379,6 +414,7 @@ int main(void)
         CASE(cluster_text__has_limits),
         CASE(cluster_place__follows_the_file),
         CASE(cluster_digest__differs_when_hosts_do),
+        CASE(links_open__leaves_nothing_on_an_error),
         CASE(cluster_key__must_be_private),
         {NULL, NULL},
     };

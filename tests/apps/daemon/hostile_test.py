@@ -10,10 +10,12 @@ import concurrent.futures
 import contextlib
 import copy
 import json
+import mmap
 import os
 import random
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -335,6 +337,36 @@ class HostileTest(FabemuCase):
             return True
 
         return self.listen(answer, gone=lambda conn: fabrics.pop(conn).close())
+
+    def test_refusals__are_shown_with_their_reason(self):
+        def answer(conn, cmd):
+            conn.sendall(b'{"ok":false,"errno":12,"error":"no memory for counters"}\n')
+
+        self.listen(answer)
+        for words in (["status", NAME], ["status", "--metrics", NAME], ["top", "--once", NAME]):
+            self.one_line(self.fabemu(*words), 1, f"fabric '{NAME}': no memory for counters")
+
+    def test_capture__ends_with_wrong_counts_and_texts_in_the_rings(self):
+        """Other processes can write to a capture's memory: emu/link/tap_area.h."""
+        client = self.client(self.up("real"))
+        self.assertTrue(client.ask("capture", filter="", snaplen=256)["ok"])
+        fd, = client.fds
+        with mmap.mmap(fd, 0) as area:
+            ifaces, = struct.unpack_from("I", area, 12)
+            struct.pack_into("Q", area, 64 + 256 * ifaces, 2**63)  # records in the first ring
+            area[64 + 64:64 + 208] = b"a" * 144  # a text without end
+
+        def answer(conn, cmd):
+            conn.sendmsg([b'{"ok":true}\n'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS,
+                                               array.array("i", [fd]))])
+            return True
+
+        self.listen(answer)
+        path = os.path.join(self.dir, "c.pcapng")
+        done = self.ended([self.command, "capture", NAME, "-w", path, "--seconds", "100ms"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(path, "rb") as f:
+            self.assertIn(b"a" * 143 + b"\0", f.read(65536))
 
     def test_library__validates_every_field_of_replies_and_events(self):
         program = self.against_library(ATTACH)

@@ -273,7 +273,7 @@ static int scan_header(struct file *file, struct cursor *c, enum device_kind kin
                            .line = file->line,
                            .level = TOPO_NONE,
                            .guid = file->guid};
-    const char *word = kind == DEVICE_SWITCH ? "Switch" : "Ca";
+    const char *word = kind == DEVICE_SWITCH ? "Switch" : kind == DEVICE_NODE ? "Ca" : "Rt";
 
     skip_spaces(c);
     if (c->at < c->end && *c->at == ':')

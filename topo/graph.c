@@ -101,6 +101,7 @@ static struct topo_graph *graph_copy(const struct topo_graph *from)
     graph->up = from->up;
     for (uint32_t s = 0; s < from->switches; s++) {
         graph->sw[s].level = from->sw[s].level;
+        graph->sw[s].ports = from->sw[s].ports;
         memcpy(graph->sw[s].end, from->sw[s].end, from->ports * sizeof(struct topo_end));
     }
     return graph;
@@ -177,15 +178,17 @@ uint32_t topo_hops(const struct topo_graph *graph, uint32_t src, uint32_t dst)
     return 0;
 }
 
-/* Return whether cables connect two nodes. The first link of @a must have a cable. */
-static bool is_connected(const struct topo_graph *graph, uint32_t a, uint32_t b)
+/*
+ * Return whether cables connect two nodes. The first link of @a must have a cable. Errors: -ENOMEM.
+ */
+static int is_connected(const struct topo_graph *graph, uint32_t a, uint32_t b)
 {
     bool *seen = calloc(graph->switches, sizeof *seen);
     uint32_t *queue = malloc(graph->switches * sizeof *queue);
     uint32_t count = 0;
-    bool found = false;
+    int found = seen && queue ? 0 : -ENOMEM;
 
-    if (!seen || !queue)
+    if (found < 0)
         goto out;
     queue[count++] = graph->node[a].link[0].sw;
     seen[queue[0]] = true;
@@ -193,7 +196,7 @@ static bool is_connected(const struct topo_graph *graph, uint32_t a, uint32_t b)
         for (uint32_t port = 0; port < graph->ports; port++) {
             const struct topo_end *end = &graph->sw[queue[i]].end[port];
 
-            found = found || (end->kind == TOPO_END_NODE && end->id == b);
+            found |= end->kind == TOPO_END_NODE && end->id == b;
             if (end->kind == TOPO_END_SWITCH && !seen[end->id]) {
                 seen[end->id] = true;
                 queue[count++] = end->id;
@@ -220,10 +223,14 @@ int topo_build(struct topo_graph **ret, struct topo_graph *graph, char *why, siz
     if (err) {
         snprintf(why, why_bytes, "%s", text);
     } else {
-        err = -EHOSTUNREACH;
+        int connected = is_connected(graph, gap.src, gap.dst);
+
+        err = connected < 0 ? connected : -EHOSTUNREACH;
         topo_show_node(graph, gap.src, src);
         topo_show_node(graph, gap.dst, dst);
-        if (is_connected(graph, gap.src, gap.dst))
+        if (connected < 0)
+            snprintf(why, why_bytes, "not enough memory");
+        else if (connected)
             snprintf(
                 why, why_bytes,
                 "no route joins %s and %s: routes go up, then down, and with these levels none "

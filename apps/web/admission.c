@@ -27,6 +27,7 @@
 #define SEND_BYTES   131072 /* kernel send buffer: limits the memory for a slow browser */
 #define HEAD_BYTES   (METHOD_MOST + 2 + WEB_TOKEN_CHARS + 1) /* "OPTIONS /TOKEN/" */
 #define METHOD_MOST  8
+#define PAUSE_MS     100 /* wait before accepting again, if no descriptor or memory is free */
 
 struct unverified {
     struct emu_list all;
@@ -163,6 +164,18 @@ static void add_conn(struct web_server *server, int fd)
     on_readable(server, conn);
 }
 
+/*
+ * Watch the listening socket. If accepting has @failed, do not watch it for PAUSE_MS, because
+ * poll() would otherwise return at once until a descriptor is free.
+ */
+static void watch_socket(struct web_server *server, bool failed)
+{
+    struct epoll_event event = {.events = failed ? 0 : EPOLLIN};
+
+    epoll_ctl(server->admission.epoll, EPOLL_CTL_MOD, server->web->listen_fd, &event);
+    server->admission.paused_ms = failed ? emu_now_ms() : 0;
+}
+
 static void accept_all(struct web_server *server)
 {
     struct web_admission *admission = &server->admission;
@@ -174,8 +187,12 @@ static void accept_all(struct web_server *server)
             add_conn(server, fd);
         else if ((errno == EMFILE || errno == ENFILE) && admission->count)
             drop(admission, oldest(admission));
-        else if (errno != ECONNABORTED && errno != EINTR)
+        else if (errno == EAGAIN)
             return;
+        else if (errno != ECONNABORTED && errno != EINTR) {
+            watch_socket(server, true);
+            return;
+        }
     }
 }
 
@@ -183,9 +200,13 @@ void web_admission_step(struct web_server *server)
 {
     struct web_admission *admission = &server->admission;
     struct epoll_event events[EVENTS_MOST];
-    int64_t late_ms = emu_now_ms() - WEB_REQUEST_MS;
-    int count = epoll_wait(admission->epoll, events, EVENTS_MOST, 0);
+    int64_t now_ms = emu_now_ms(), late_ms = now_ms - WEB_REQUEST_MS;
     bool incoming = false;
+    int count;
+
+    if (admission->paused_ms && now_ms >= admission->paused_ms + PAUSE_MS)
+        watch_socket(server, false);
+    count = epoll_wait(admission->epoll, events, EVENTS_MOST, 0);
 
     for (int i = 0; i < count; i++) {
         if (events[i].data.ptr)
@@ -206,6 +227,7 @@ int web_admission_open(struct web_admission *admission, int listen_fd)
 
     emu_list_init(&admission->unverified);
     admission->count = 0;
+    admission->paused_ms = 0;
     admission->most = WEB_UNVERIFIED;
     if (!getrlimit(RLIMIT_NOFILE, &limit)) {
         limit.rlim_cur = limit.rlim_max;

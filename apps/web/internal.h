@@ -51,6 +51,7 @@ struct web_admission {
     int epoll;                  /* watches them and the listening socket */
     struct emu_list unverified; /* oldest first */
     uint32_t count, most;
+    int64_t paused_ms; /* when accepting failed; 0: the listening socket is watched */
 };
 
 /* A connection of a browser that has sent the token. */

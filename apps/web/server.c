@@ -143,7 +143,8 @@ static void server_close(struct web_server *server)
 static int sleep_ms(const struct web_server *server)
 {
     MHD_UNSIGNED_LONG_LONG http_ms;
-    bool idle = emu_list_empty(&server->conns) && !server->admission.count;
+    bool idle = emu_list_empty(&server->conns) && !server->admission.count &&
+                !server->admission.paused_ms;
     int most = idle && !server->ended_ms ? -1 : CHECK_MS;
 
     if (MHD_get_timeout(server->daemon, &http_ms) != MHD_YES)

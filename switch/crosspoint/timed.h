@@ -42,21 +42,23 @@ static inline struct switch_agenda *timed_agenda(struct switch_crosspoints *xp)
  * the output waits for a credit. The stall of a local cable is counted when the time of the credit
  * is known, so that the count does not depend on where windows begin. If the process at a host
  * interface has named the time at which it makes space, the output also waits for EMU_EVENT_CREDIT,
- * because the process may end before that time.
+ * because the process may end before that time. As long as such an output is in `stalled`, the
+ * stall of its segment has been counted.
  */
 static inline void timed_plan_at(struct switch_crosspoints *xp, uint32_t o, uint64_t ready_ps,
                                  uint64_t due_ps)
 {
     struct emu_tx *tx = &xp->bar.out[o].tx;
+    bool counted = tx->kind == EMU_LINK_HOSTIF && emu_ports_has(timed_agenda(xp)->stalled, o);
 
     if (due_ps == EMU_NEVER) {
         timed_agenda(xp)->stalled |= emu_port(o); /* until EMU_EVENT_CREDIT */
-        if (tx->kind != EMU_LINK_LOCAL)
+        if (tx->kind != EMU_LINK_LOCAL && !counted)
             emu_count(&tx->counts.stalls, 1);
         return;
     }
     if (due_ps > ready_ps && due_ps > tx->busy_ps) {
-        emu_count(&tx->counts.stalls, 1);
+        emu_count(&tx->counts.stalls, !counted);
         if (tx->kind == EMU_LINK_HOSTIF)
             timed_agenda(xp)->stalled |= emu_port(o);
     }
@@ -78,20 +80,17 @@ static inline void timed_plan_again(struct switch_crosspoints *xp, uint32_t o, u
 {
     struct switch_agenda *agenda = timed_agenda(xp);
     struct emu_tx *tx = &xp->bar.out[o].tx;
-    bool planned = emu_ports_has(agenda->due, o);
     uint64_t due_ps;
 
     if (tx->kind != EMU_LINK_HOSTIF) {
         timed_plan_port(xp, o, 0);
         return;
     }
-    if (planned)
+    if (emu_ports_has(agenda->due, o))
         emu_order_drop(&agenda->acts, o);
     agenda->due &= ~emu_port(o);
     agenda->stalled |= emu_port(o); /* until it sends, or gets the next EMU_EVENT_CREDIT */
     due_ps = emu_tx_earliest_ps(tx, 0);
-    if (!planned && due_ps > tx->busy_ps)
-        emu_count(&tx->counts.stalls, 1);
     if (due_ps != EMU_NEVER)
         switch_agenda_add(agenda, o, due_ps > from_ps ? due_ps : from_ps);
 }
@@ -184,11 +183,11 @@ static inline __attribute__((always_inline)) void timed_send(struct switch_cross
     if (out->tx.kind == EMU_LINK_HOSTIF) {
         uint64_t room_ps = emu_tx_room_ps(&out->tx, at_ps);
 
-        timed_agenda(xp)->stalled &= ~emu_port(o);
         if (room_ps > at_ps) {
             timed_plan_at(xp, o, at_ps, room_ps);
             return;
         }
+        timed_agenda(xp)->stalled &= ~emu_port(o);
     }
     switch_little_until(&xp->bar.little, at_ps);
     r = emu_ports_next(out->waiting, out->last);

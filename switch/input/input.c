@@ -6,7 +6,7 @@
 
 size_t switch_inputs_bytes(uint32_t ports, uint32_t slots)
 {
-    return ports * sizeof(struct switch_fifo) + slots * sizeof(uint64_t);
+    return ports * sizeof(struct switch_fifo) + slots * sizeof(emu_ports);
 }
 
 bool switch_inputs_init(struct switch_inputs *in, uint32_t ports, uint32_t slots)

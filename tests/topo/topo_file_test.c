@@ -180,6 +180,7 @@ static const char quirks[] =
 static void topo_read__accepts_ibnetdiscover_output(void)
 {
     struct topo_graph *graph = graph_from(quirks), *again;
+    uint64_t unreachable;
     size_t bytes;
 
     CU_ASSERT_EQUAL(graph->nodes, 2);    /* in the order of their Ca lines */
@@ -210,6 +211,11 @@ static void topo_read__accepts_ibnetdiscover_output(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(text, "[2]\t\"S-0002c90200404001\"[2]\t")); /* no GUID */
     again = graph_from(text);
     CU_ASSERT_EQUAL(differences(graph, again), 0);
+    topo_free(again);
+    CU_ASSERT_EQUAL_FATAL(topo_without(&again, graph, NULL, 0, &unreachable), 0);
+    char *copied = text_of(again, &bytes);
+    CU_ASSERT_STRING_EQUAL(copied, text);
+    free(copied);
     free(text);
     topo_free(graph);
     topo_free(again);
@@ -401,6 +407,7 @@ static const struct wrong_file {
     {"Switch 4 \"s\"\n" TWO "Switch 5 \"s\"\n",
      "net, line 4: \"s\" is described differently in line 1"},
     {"Switch 4 \"s\"\nCa 4 \"s\"\n", "net, line 2: \"s\" is described differently in line 1"},
+    {"Rt \"r\"\n", "net, line 1: no number of ports; want: Rt 36 \"NAME\""},
     {"level=x\n", "net, line 1: level must be a number from 0 to 65535"},
     {"level=65536\n", "net, line 1: level must be a number from 0 to 65535"},
     {"level=1\nSwitch 4 \"s\"\n[1] \"a\"[1]\n[4] \"t\"[4]\nSwitch 4 \"t\"\n[1] \"b\"[1]\n" TWO,

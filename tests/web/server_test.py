@@ -40,6 +40,13 @@ def children(pid, name="fabemu-web"):
     return found
 
 
+def cpu_s(pid):
+    """Processor time that the process has used, in seconds."""
+    with open(f"/proc/{pid}/stat") as f:
+        fields = f.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def memory_kb(pid):
     with open(f"/proc/{pid}/status") as f:
         return int(re.search(r"VmHWM:\s+(\d+)", f.read())[1])
@@ -786,6 +793,24 @@ class Hostile(WebCase):
             self.assertLess(memory_kb(server), MOST_KB)
         for stranger in strangers:
             stranger.close()
+
+    def test_server_without_free_descriptors_sleeps(self):
+        """It cannot accept a browser. It tries again a few times per second, and needs no core."""
+        run, page = self.run_page("sleep", "60")
+        server, = until(lambda: children(run.pid))
+        self.assertEqual(page.request()[0], 200)  # it has opened what it needs
+        had = resource.prlimit(server, resource.RLIMIT_NOFILE)
+        few = 6  # enough for the descriptors of poll()
+        self.assertLessEqual({str(fd) for fd in range(few)}, set(os.listdir(f"/proc/{server}/fd")))
+        resource.prlimit(server, resource.RLIMIT_NOFILE, (few, had[1]))
+        sock = self.send_raw(page, (f"GET /{page.token}/page.css HTTP/1.1\r\n"
+                                    f"Host: 127.0.0.1:{page.port}\r\n"
+                                    "Connection: close\r\n\r\n").encode())
+        before_s = cpu_s(server)
+        time.sleep(1)
+        self.assertLess(cpu_s(server) - before_s, 0.1)
+        resource.prlimit(server, resource.RLIMIT_NOFILE, had)
+        self.assertRegex(self.closed(sock), rb"\AHTTP/1.1 200 ")
 
     def test_clients_without_a_token_are_answered_or_closed(self):
         """Bytes without a token: a complete invalid request line, or only the start of a valid

@@ -92,12 +92,15 @@ int goal_build_op(struct goal_build *build, const struct goal_op *op, struct goa
 
 /* --- dependencies ------------------------------------------------------------------- */
 
-static int need_add(struct goal_build *build, uint32_t op, uint32_t on, uint32_t start)
+static int need_add(struct goal_build *build, uint32_t op, uint32_t on,
+                    const struct goal_label_need *need)
 {
-    if (!goal_build_reserve(&build->need, (size_t)build->needs + 1, sizeof(struct goal_need)) ||
-        build->goal->edges + (uint64_t)build->needs >= EDGES_MOST)
+    if (build->goal->edges + (uint64_t)build->needs >= EDGES_MOST)
+        return goal_wrong(build, need->line, "the file has more than %u dependencies", EDGES_MOST);
+    if (!goal_build_reserve(&build->need, (size_t)build->needs + 1, sizeof(struct goal_need)))
         return goal_no_memory(build);
-    ((struct goal_need *)build->need.at)[build->needs++] = (struct goal_need){op, 2 * on + start};
+    ((struct goal_need *)build->need.at)[build->needs++] =
+        (struct goal_need){op, 2 * on + need->start};
     return 0;
 }
 
@@ -107,7 +110,7 @@ int goal_build_need(struct goal_build *build, const struct goal_label_need *need
     uint32_t on = goal_labels_find(&build->labels, need->on);
 
     if (op != GOAL_NONE && on != GOAL_NONE)
-        return need_add(build, op, on, need->start);
+        return need_add(build, op, on, need);
     if (!goal_build_reserve(&build->unresolved, (size_t)build->unresolved_count + 1, sizeof *need))
         return goal_no_memory(build);
     ((struct goal_label_need *)build->unresolved.at)[build->unresolved_count++] = *need;
@@ -131,7 +134,7 @@ static int resolve(struct goal_build *build)
                              "connect operations of one rank",
                              (int)(missing->bytes < 40 ? missing->bytes : 40), missing->text);
         else
-            err = need_add(build, op, on, need->start);
+            err = need_add(build, op, on, need);
     }
     return err;
 }

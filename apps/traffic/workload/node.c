@@ -283,6 +283,7 @@ static inline void node_deliver(void *context, const struct emu_entry *entry)
     uint32_t set = entry->hdr.op | (uint32_t)entry->hdr.type << 8;
     uint32_t fanout;
 
+    emu_pool_drop(&node->base.dev.worker->cache, entry->buf); /* of a malicious host */
     if (!segment_is_sane(all, &entry->hdr, set)) {
         node->invalid = true;
         return;

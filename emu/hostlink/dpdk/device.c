@@ -85,9 +85,7 @@ static int interface_read(struct dpdk_device *device, const struct dpdk_error *e
         return dpdk_fail(error, -EINVAL, "%s: which interface? say %s,iface=NAME", device->name,
                          device->name);
     if (strlen(value) >= sizeof interface->name)
-        return dpdk_fail(error, -ENODEV,
-                         "%s: there is no network interface %s (ip link shows them)", device->name,
-                         value);
+        return dpdk_interface_missing(device, value, error);
     memcpy(interface->name, value, strlen(value) + 1);
     return dpdk_interface_check(interface, device, error);
 }

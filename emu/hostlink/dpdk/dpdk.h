@@ -28,6 +28,8 @@ struct rte_mbuf;
 /* maximum number of characters of a device's text, with all arguments */
 #define DPDK_DEVICE_CHARS 512
 
+#define DPDK_LOG_CHARS 200 /* size of dpdk_log_kept() */
+
 /* The buffer for a line that explains an error to the user. */
 struct dpdk_error {
     char *text;
@@ -104,6 +106,10 @@ uint32_t dpdk_number(const struct dpdk_device *device, const char *key, uint32_t
 /** dpdk_argument_add - add an argument, unless the user has given it. */
 void dpdk_argument_add(struct dpdk_device *device, const char *key, uint32_t value);
 
+/** dpdk_interface_missing - write the line that there is no interface @name. Returns -ENODEV. */
+int dpdk_interface_missing(const struct dpdk_device *device, const char *name,
+                           const struct dpdk_error *error);
+
 /**
  * dpdk_interface_check - query the interface's MTU, and check that it can be used. Errors: -ENODEV,
  * -ENETDOWN; -EPERM: no permission to use it.
@@ -134,10 +140,12 @@ int dpdk_elsewhere(void (*fn)(void *ctx), void *ctx);
  * dpdk_log_open - redirect DPDK's log; warnings go to stderr.
  * dpdk_log_keep - if true, print nothing from now on, and keep the first error for dpdk_log_kept();
  * if false, print again.
+ * dpdk_log_kept - copy this error to @ret; "": there was none. Thread: any, because threads of DPDK
+ * may write to the log meanwhile.
  */
 int dpdk_log_open(void);
 void dpdk_log_keep(bool keep);
-const char *dpdk_log_kept(void);
+void dpdk_log_kept(char ret[static DPDK_LOG_CHARS]);
 
 /**
  * dpdk_log_libraries - redirect the messages of the libraries that DPDK's drivers have loaded. Call

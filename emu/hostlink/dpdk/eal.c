@@ -107,7 +107,7 @@ static void eal_start(void *ctx)
 {
     struct start *start = ctx;
     bool huge = start->options.huge_pages && huge_pages_free();
-    char prefix[40], cores[2048], memory[16], *argv[20];
+    char prefix[40], cores[2048], memory[16], said[DPDK_LOG_CHARS], *argv[20];
     int argc = 0;
 
     snprintf(prefix, sizeof prefix, "--file-prefix=fabemu-%d", (int)getpid());
@@ -137,8 +137,9 @@ static void eal_start(void *ctx)
         return;
     }
     start->err = rte_errno == ENOMEM ? -ENOMEM : -EIO;
-    snprintf(start->why, sizeof start->why, "%s%s%s", rte_strerror(rte_errno),
-             *dpdk_log_kept() ? ": " : "", dpdk_log_kept());
+    dpdk_log_kept(said);
+    snprintf(start->why, sizeof start->why, "%s%s%s", rte_strerror(rte_errno), *said ? ": " : "",
+             said);
 }
 
 int dpdk_eal_start(const struct emu_hostport_options *options, const struct dpdk_error *error)

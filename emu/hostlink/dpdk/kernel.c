@@ -59,6 +59,13 @@ static int may_open(const struct dpdk_device *device, const struct dpdk_error *e
                      device->name, strerror(errno));
 }
 
+int dpdk_interface_missing(const struct dpdk_device *device, const char *name,
+                           const struct dpdk_error *error)
+{
+    return dpdk_fail(error, -ENODEV, "%s: there is no network interface %s (ip link shows them)",
+                     device->name, name);
+}
+
 int dpdk_interface_check(struct dpdk_interface *interface, const struct dpdk_device *device,
                          const struct dpdk_error *error)
 {
@@ -72,9 +79,7 @@ int dpdk_interface_check(struct dpdk_interface *interface, const struct dpdk_dev
     if (fd >= 0)
         close(fd);
     if (!found)
-        return dpdk_fail(error, -ENODEV,
-                         "%s: there is no network interface %s (ip link shows them)", device->name,
-                         interface->name);
+        return dpdk_interface_missing(device, interface->name, error);
     if (!(flags.ifr_flags & IFF_UP))
         return dpdk_fail(error, -ENETDOWN, "%s: the interface %s is down (ip link set %s up)",
                          device->name, interface->name, interface->name);

@@ -127,8 +127,11 @@ static int memif_arguments(struct dpdk_device *device, const struct dpdk_error *
                                   (device->frame_wanted + RING_STEP - 1) / RING_STEP * RING_STEP,
                                   &bad);
 
-    if (bad || buffer > UINT16_MAX)
+    if (bad)
         return bad_number(device, error);
+    if (buffer > UINT16_MAX)
+        return dpdk_fail(error, -EINVAL, "%s: bsize=%u is too large; its limit is %u", device->name,
+                         buffer, UINT16_MAX);
     dpdk_argument(device, "role", role, sizeof role);
     dpdk_argument(device, "socket-abstract", abstract, sizeof abstract);
     if (!dpdk_argument(device, "socket", path, sizeof path))

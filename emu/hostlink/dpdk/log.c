@@ -15,8 +15,8 @@
 static struct {
     pthread_mutex_t lock;
     bool keep;
-    char line[200];   /* first line since dpdk_log_keep(true), without its newline */
-    char kernel[100]; /* why the kernel rejected an XDP program; "": it did not reject one */
+    char line[DPDK_LOG_CHARS]; /* first line since dpdk_log_keep(true), without its newline */
+    char kernel[100];          /* why the kernel rejected an XDP program; "": it did not */
 } kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* Receive a line of DPDK's log, or a part of a long one: the stream is line buffered. */
@@ -40,9 +40,11 @@ int dpdk_log_open(void)
 {
     FILE *stream = fopencookie(NULL, "w", (cookie_io_functions_t){.write = log_write});
 
-    if (!stream || setvbuf(stream, NULL, _IOLBF, 0) != 0 || rte_openlog_stream(stream) != 0)
-        return -ENOMEM;
-    return 0;
+    if (stream && setvbuf(stream, NULL, _IOLBF, 0) == 0 && rte_openlog_stream(stream) == 0)
+        return 0;
+    if (stream)
+        fclose(stream);
+    return -ENOMEM;
 }
 
 void dpdk_log_keep(bool keep)
@@ -57,9 +59,11 @@ void dpdk_log_keep(bool keep)
     rte_log_set_level_pattern("pmd.net.memif", keep ? RTE_LOG_ERR : RTE_LOG_CRIT);
 }
 
-const char *dpdk_log_kept(void)
+void dpdk_log_kept(char ret[static DPDK_LOG_CHARS])
 {
-    return kept.kernel[0] ? kept.kernel : kept.line;
+    pthread_mutex_lock(&kept.lock);
+    snprintf(ret, DPDK_LOG_CHARS, "%s", kept.kernel[0] ? kept.kernel : kept.line);
+    pthread_mutex_unlock(&kept.lock);
 }
 
 typedef int print_fn(int level, const char *format, va_list args);

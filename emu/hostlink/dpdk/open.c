@@ -47,8 +47,10 @@ struct opening {
 static int refused(const struct opening *opening, int err, const char *what)
 {
     const struct dpdk_device *device = &opening->port->device;
-    const char *said = dpdk_log_kept(), *hint = device->kind->hint;
+    const char *hint = device->kind->hint;
+    char said[DPDK_LOG_CHARS];
 
+    dpdk_log_kept(said);
     return dpdk_fail(opening->error, err == -ENOMEM ? -ENOMEM : -EIO, "%s: %s: %s%s%s%s",
                      device->name, what, *said ? said : strerror(err < 0 ? -err : EIO),
                      hint ? " (" : "", hint ? hint : "", hint ? ")" : "");

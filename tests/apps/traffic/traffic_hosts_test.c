@@ -17,6 +17,7 @@
 #include "apps/traffic/run.h"
 #include "tests/apps/traffic/draw.h"
 #include "tests/test.h"
+#include "tests/fixtures/fabric.h"
 #include "tests/fixtures/hostlink/lane.h"
 
 #define HOSTS_MOST 3u
@@ -1091,6 +1092,72 @@ static void traffic_run__with_a_host_that_stands_still_ends(void)
     fixture_free(&fixture);
 }
 
+/* --- payloads that nobody reads ----------------------------------------------------------- */
+
+static bool pads;                 /* all hosts add payload to segments that need none */
+static _Atomic uint32_t buf_held; /* buffers that they still hold at the ends of their runs */
+
+int __real_emu_barrier_put(struct emu_barrier *barrier, uint32_t peer,
+                           const struct emu_hostlink_record *record);
+int __wrap_emu_barrier_put(struct emu_barrier *barrier, uint32_t peer,
+                           const struct emu_hostlink_record *record);
+void __real_fabric_stop(struct fabric *fabric);
+void __wrap_fabric_stop(struct fabric *fabric);
+
+int __wrap_emu_barrier_put(struct emu_barrier *barrier, uint32_t peer,
+                           const struct emu_hostlink_record *record)
+{
+    static const uint8_t zeros[EMU_PAYLOAD_BYTES];
+    struct emu_hostlink_record padded;
+
+    if (!pads || record->kind != EMU_HOSTLINK_ENTRY || record->has_buf || !record->entry.hdr.len)
+        return __real_emu_barrier_put(barrier, peer, record);
+    padded = *record;
+    padded.has_buf = true;
+    padded.payload = zeros;
+    padded.payload_bytes = padded.entry.hdr.len;
+    return __real_emu_barrier_put(barrier, peer, &padded);
+}
+
+void __wrap_fabric_stop(struct fabric *fabric)
+{
+    if (pads && fabric) {
+        fabric_pause(fabric);
+        atomic_fetch_add(&buf_held, fixture_fabric_bufs_held(fabric));
+        fabric_resume(fabric);
+    }
+    __real_fabric_stop(fabric);
+}
+
+/* Nodes drop the buffers of payloads that only a malicious host sends. */
+static void traffic_run__with_needless_payloads_loses_no_buffers(void)
+{
+    static const struct {
+        const char *pattern;
+        enum traffic_by by;
+    } runs[] = {{"uniform", TRAFFIC_BY_HARDWARE}, {"allreduce", TRAFFIC_BY_TREE}};
+
+    for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
+        struct traffic_config config = short_run(runs[i].pattern);
+        uint64_t seed = test_seed();
+        struct traffic_result alone;
+        struct fixture fixture;
+        char error[640];
+
+        config.by = runs[i].by;
+        CU_ASSERT_EQUAL_FATAL(traffic_run(&alone, &config, error, sizeof error), 0);
+        fixture_make(&fixture, HOSTS_MOST, config.fabric.graph, &seed);
+        buf_held = 0;
+        pads = true;
+        fixture_run(&fixture, &config, NULL);
+        pads = false;
+        CU_ASSERT(check_same(&fixture, &alone));
+        CU_ASSERT_EQUAL(buf_held, 0);
+        fixture_free(&fixture);
+        traffic_result_release(&alone);
+    }
+}
+
 /* --- invalid logs -------------------------------------------------------------------------- */
 
 #define ANY UINT64_MAX
@@ -1264,6 +1331,7 @@ int main(void)
         CASE(traffic_run__with_a_never_idle_host_can_be_ended),
         CASE(traffic_run__waiting_for_another_host_can_be_ended),
         CASE(traffic_run__with_a_host_that_stands_still_ends),
+        CASE(traffic_run__with_needless_payloads_loses_no_buffers),
         CASE(traffic_run__with_forged_completions_fails),
         CASE(traffic_run__with_parts_of_past_operations_fails),
         CASE(traffic_run__with_impossible_counts_or_multicasts_fails),

@@ -216,6 +216,7 @@ static void open__reports_errors_in_one_line(void)
         {"net_af_xdp0,iface=nosuch0", -ENODEV, "no network interface nosuch0"},
         {"net_memif0,role=server", -EINVAL, "which socket?"},
         {"net_memif0,socket=/tmp/x,bsize=big", -EINVAL, "number"},
+        {"net_memif0,socket=/tmp/x,bsize=65536", -EINVAL, "bsize=65536 is too large"},
         {"net_nosuch0", -EIO, "net_nosuch0: DPDK cannot open it"},
         {"ffff:ff:1f.7", -ENODEV, "no adapter has this address"},
         {"0f:1f.7", -ENODEV, "no adapter has this address"},

@@ -57,6 +57,7 @@ struct run {
     uint64_t outside_ns;  /* set by run_all() */
     uint64_t full_ns;     /* how long segments waited for space in down rings; set by run_all() */
     uint64_t finished_ns; /* set by run_all() */
+    uint64_t stalls;      /* how often a port had no credit; set by run_all() */
     int alarm_fd;         /* eventfd of fabric_set_alarm() */
     struct process process[NODES];
 };
@@ -178,6 +179,7 @@ static uint64_t run_all(struct run *run, void *(*body)(void *process))
     fabric_totals_read(run->fabric, &totals);
     run->outside_ns = totals.outside_ns;
     run->finished_ns = totals.finished_ns;
+    run->stalls = totals.credit_stalls;
     run->full_ns = fabric_full_ns(run->fabric);
     for (uint32_t n = 0; n < NODES; n++) {
         nic_sim_end(run->process[n].fab);
@@ -680,6 +682,41 @@ static void fabric__is_not_blocked_by_a_full_ring_of_a_dead_process(void)
         }
 }
 
+/* Node 0 sends to node 1 one segment more than fits. Node 1 reads them when it has computed. */
+static void *one_stall_main(void *argument)
+{
+    struct process *p = argument;
+
+    nic_sim_begin(p->fab);
+    fabemu_await_time(p->fab);
+    for (uint32_t posted = 0; p->node == 0 && posted <= EMU_HOSTIF_SLOTS;) {
+        posted += post_garbage(p->fab, 1, EMU_HOSTIF_SLOTS + 1 - posted);
+        CU_ASSERT_TRUE(p->fab->sim.clock.sleep(p->fab, POST_NS));
+    }
+    if (p->node == 1)
+        nic_spend(p->fab, 2 * FULL_BUSY_PS);
+    for (uint32_t i = 0; i < FULL_POLLS; i++) {
+        fabemu_progress(p->fab);
+        CU_ASSERT_TRUE(p->fab->sim.clock.sleep(p->fab, POST_NS));
+    }
+    depart(p);
+    return NULL;
+}
+
+/* A stall is counted when it begins, and not again when the process names the time of space. */
+static void stalls__of_host_interfaces_are_counted_once(void)
+{
+    static struct run run;
+    static const char *const sets[] = {"", "buffers=input_xpoint", "credit=counter"};
+
+    for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
+        run_open_set(&run, "oq2004", sets[i], 1);
+        run_all(&run, one_stall_main);
+        CU_ASSERT_TRUE(run.full_ns > 0);
+        CU_ASSERT_EQUAL(run.stalls, 1);
+    }
+}
+
 #define END_NS 1000000u
 
 /* Node 0 computes for END_NS. Its end counts although the fabric has nothing to do until then. */
@@ -830,6 +867,7 @@ int main(void)
         CASE(processes__have_equal_times_when_rings_are_full),
         CASE(fabric__is_not_stopped_by_forged_quiet_segments),
         CASE(fabric__is_not_blocked_by_a_full_ring_of_a_dead_process),
+        CASE(stalls__of_host_interfaces_are_counted_once),
         CASE(fabric__believes_no_end_that_it_has_not_reached),
         CASE(time__does_not_go_back_for_any_thread),
         CASE(wait__keeps_the_time_that_another_thread_has_spent),

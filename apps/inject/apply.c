@@ -24,7 +24,10 @@ static bool count_fault(uint32_t *faults, bool on)
 
 /* --- links of cables ---------------------------------------------------------------- */
 
-/* Take a cable's link down with the first fault on it, and up when the last one is reverted. */
+/*
+ * Take a cable's link down with the first fault on it, and up when the last one is reverted. If it
+ * cannot be taken down, the fault is not counted.
+ */
 static int cable_set(struct injector *in, struct injection *f, uint32_t cable, bool down)
 {
     uint32_t hit;
@@ -33,6 +36,8 @@ static int cable_set(struct injector *in, struct injection *f, uint32_t cable, b
     if (!count_fault(&in->link_down[cable], down))
         return 0;
     err = manager_signal(in->manager, cable, !down, f->id, in->now_ps, &hit);
+    if (err && down)
+        count_fault(&in->link_down[cable], false);
     f->past += hit;
     return err;
 }
@@ -43,19 +48,28 @@ static int set_link_down(struct injector *in, struct injection *f, const struct 
     return cable_set(in, f, fabric_cable_at(in->fabric, at->id, at->port), on);
 }
 
-static int set_switch_crash(struct injector *in, struct injection *f, const struct fault_target *at,
-                            bool on)
+/* Take the cables of the switch's first @ports ports down or up. If one fails, all stay up. */
+static int ports_set(struct injector *in, struct injection *f, uint32_t sw, uint32_t ports,
+                     bool down)
 {
     int err = 0;
 
-    for (uint32_t p = 0; !err && p < in->graph->ports; p++) {
-        uint32_t cable = fabric_cable_at(in->fabric, at->id, p);
+    for (uint32_t p = 0; !err && p < ports; p++) {
+        uint32_t cable = fabric_cable_at(in->fabric, sw, p);
 
         /* without acknowledgments the cables of nodes cannot fail */
         if (cable != TOPO_NONE && fabric_can_fail(in->fabric, cable))
-            err = cable_set(in, f, cable, on);
+            err = cable_set(in, f, cable, down);
+        if (err && down)
+            ports_set(in, f, sw, p, false);
     }
     return err;
+}
+
+static int set_switch_crash(struct injector *in, struct injection *f, const struct fault_target *at,
+                            bool on)
+{
+    return ports_set(in, f, at->id, in->graph->ports, on);
 }
 
 /* Take the adapter's links down and, immediately, up again. */
@@ -283,13 +297,16 @@ static int slow_direction(struct injector *in, struct injection *f,
     for (uint32_t i = 0; i < in->count; i++) {
         const struct injection *other = &in->injection[i];
 
-        if (direction_is_slowed(in, other, direction) && other->fault.factor > factor)
+        if ((on || other != f) && direction_is_slowed(in, other, direction) &&
+            other->fault.factor > factor)
             factor = other->fault.factor;
     }
-    err = fabric_wire_slow(in->fabric, direction.cable, direction.out, factor);
-    if (!on)
+    err = on ? rule_add(in, f, direction, &passes) : 0;
+    if (!err)
+        err = fabric_wire_slow(in->fabric, direction.cable, direction.out, factor);
+    if (err || !on)
         rule_remove(in, f, direction);
-    return err || !on ? err : rule_add(in, f, direction, &passes);
+    return err;
 }
 
 /* --- duty cycles -------------------------------------------------------------------- */
@@ -348,16 +365,20 @@ const struct inject_kind *inject_kind(const struct injection *f)
 int inject_set(struct injector *in, struct injection *f, const struct fault_target *at, bool on)
 {
     const struct inject_kind *kind = inject_kind(f);
+    bool leaves = at->direction != FAULT_IN;
     int err = 0;
 
     if (kind->set)
         return kind->set(in, f, at, on);
     if (!fabric_can_fail(in->fabric, fabric_cable_at(in->fabric, at->id, at->port)))
         return 0;
-    if (at->direction != FAULT_IN)
+    if (leaves)
         err = kind->set_direction(in, f, inject_direction_of(in, at, true), on);
-    if (!err && at->direction != FAULT_OUT)
-        err = kind->set_direction(in, f, inject_direction_of(in, at, false), on);
+    if (err || at->direction == FAULT_OUT)
+        return err;
+    err = kind->set_direction(in, f, inject_direction_of(in, at, false), on);
+    if (err && on && leaves)
+        kind->set_direction(in, f, inject_direction_of(in, at, true), false);
     return err;
 }
 

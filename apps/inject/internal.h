@@ -115,7 +115,7 @@ struct inject_kind {
 const struct inject_kind *inject_kind(const struct injection *f);
 bool inject_is_by_others(enum fault_kind kind);
 
-/* apply.c: apply the fault to one target, or revert it there. */
+/* apply.c: apply the fault to one target, or revert it there. If it fails, it is not applied. */
 int inject_set(struct injector *in, struct injection *f, const struct fault_target *at, bool on);
 
 /* apply.c: return the direction of a target's cable that leaves its port (@leaves) or enters it. */

@@ -22,6 +22,7 @@
 #include "apps/fabric/internal.h"
 #include "apps/cluster/channel.h"
 #include "apps/cluster/coordinator/internal.h"
+#include "apps/inject/internal.h"
 #include "emu/buffer/combiner.h"
 #include "emu/hostif/pending.h"
 #include "emu/fault/log.h"
@@ -868,6 +869,46 @@ static void trap__for_an_unknown_node_is_ignored(void)
     CU_ASSERT_EQUAL(to[1], 1);
     stage_close();
     CU_ASSERT_EQUAL(stage.lost, 0);
+}
+
+static uint32_t faults_left = UINT32_MAX; /* structs emu_faults before memory runs out */
+
+struct emu_faults *__real_fabric_faults(struct fabric *fabric, uint32_t cable, bool out);
+struct emu_faults *__wrap_fabric_faults(struct fabric *fabric, uint32_t cable, bool out);
+
+struct emu_faults *__wrap_fabric_faults(struct fabric *fabric, uint32_t cable, bool out)
+{
+    if (!fabric_faults_of(fabric, cable, out) && !faults_left--) {
+        faults_left = 0;
+        return NULL;
+    }
+    return __real_fabric_faults(fabric, cable, out);
+}
+
+/* If memory runs out at the second direction of a cable, the first is not stopped, either. */
+static void injector_step__applies_a_target_as_a_whole(void)
+{
+    struct inject_config config = {.scan_ps = 1};
+    struct fault fault;
+    char note[FAULT_ERROR_BYTES] = "";
+    struct injector *injector;
+    uint32_t id, stuck = 0;
+
+    stage_open("hits", reports);
+    fault = parsed("stuck-port link=2:0");
+    config.network = (struct fault_network){.graph = stage.graph,
+                                            .profile = &fabric_config_of(stage.fabric)->profile,
+                                            .clock = fabric_config_of(stage.fabric)->clock};
+    CU_ASSERT_EQUAL_FATAL(injector_create(&injector, stage.fabric, NULL, &config), 0);
+    CU_ASSERT_EQUAL_FATAL(injector_add(injector, &fault, 0, &id, note, sizeof note), 0);
+    faults_left = 1;
+    CU_ASSERT_EQUAL(injector_step(injector, 0), -ENOMEM);
+    faults_left = UINT32_MAX;
+    for (uint32_t i = 0; i < 2 * fabric_cable_count(stage.fabric); i++)
+        stuck += injector->stuck[i];
+    CU_ASSERT_EQUAL(stuck, 0);
+    injector_destroy(injector);
+    stage_close();
 }
 
 /* Switches 0 and 1 are on the other host. A cable belongs to both hosts at its ends. */
@@ -1855,6 +1896,7 @@ int main(void)
         CASE(hits__are_found_by_their_fault),
         CASE(hits__of_faults_elsewhere_are_not_counted),
         CASE(trap__for_an_unknown_node_is_ignored),
+        CASE(injector_step__applies_a_target_as_a_whole),
         CASE(test__of_a_cable_elsewhere_is_ignored),
         CASE(pending__of_unknown_nodes_is_not_kept),
         CASE(starved__of_a_host_is_added_once),

@@ -210,7 +210,7 @@ class Top(OnTerminal):
         self.screen.size(8, 60)
         self.resize(8, 60)
         os.kill(self.top.pid, signal.SIGWINCH)
-        self.shows("u: nodes  kary:4,2", "\n    3 ", "n)odes")
+        self.shows("u: nodes  kary:4,2", "\n    3 ", "cut at 60 of 80 columns")
         self.assertNotIn("\n    9 ", self.screen.text())
         for _ in range(12):
             self.keys("\x1bOB")  # arrow down, as a vt100 sends it

@@ -218,7 +218,7 @@ static void draw_foot(const struct screen_state *state, const struct telemetry_b
 {
     char text[TELEMETRY_ROW_BYTES];
 
-    if (COLS < ROW_COLUMNS && !state->filters)
+    if (COLS < ROW_COLUMNS && !state->filters && !*board->filter)
         snprintf(text, sizeof text, "cut at %d of %d columns  ? q)uit", COLS, ROW_COLUMNS);
     else if (state->filters || *board->filter)
         snprintf(text, sizeof text, "/%s%s  %u of %u", board->filter, state->filters ? "_" : "",

@@ -119,6 +119,7 @@ static int injection_begin(struct injector *in, struct injection *f)
         fault_targets_limit(&f->targets, &f->fault, &in->config.network);
     if (err)
         return err;
+    f->hosts = inject_target_hosts(in, f);
     f->active = true;
     f->times++;
     f->end_ps = f->fault.when.for_ps ? f->begin_ps + f->fault.when.for_ps : EMU_NEVER;
@@ -235,7 +236,7 @@ static uint64_t hits_of(const struct injector *in, const struct injection *f)
     uint64_t hits = inject_hits(in, f);
 
     if (remote)
-        emu_sum(&hits, remote->hits(remote->ctx, f->id, inject_hosts(in, f)));
+        emu_sum(&hits, remote->hits(remote->ctx, f->id, inject_hosts(f)));
     return hits;
 }
 

@@ -29,6 +29,7 @@ struct injection {
     bool saw;                     /* the event has been observed since the last step */
     uint64_t past;                /* hits that no rule in force counts */
     struct fault_targets targets; /* its targets since it last began */
+    uint64_t hosts;               /* set of the hosts with a device at one of these targets */
 };
 
 struct injector {
@@ -63,8 +64,11 @@ void inject_unwatch(struct injector *in, struct injection *f);
 int inject_elsewhere(const struct injector *in, const struct injection *f, enum inject_action what,
                      uint32_t only);
 
+/* remote.c: return a bit for each host that has a device at a target of the fault. */
+uint64_t inject_target_hosts(const struct injector *in, const struct injection *f);
+
 /* remote.c: return a bit for each host that may have counted hits of the fault. */
-uint64_t inject_hosts(const struct injector *in, const struct injection *f);
+uint64_t inject_hosts(const struct injection *f);
 
 /* inject.c: return the listed fault with number @id, or NULL. */
 struct injection *inject_find(const struct injector *in, uint32_t id);

@@ -76,16 +76,10 @@ static uint64_t hosts_of_node(const struct injector *in, uint32_t node)
     return hosts;
 }
 
-/*
- * Only hosts with a device at a target count hits. All hosts observe the event of a fault that
- * waits, and may have had a random target when the fault began before.
- */
-uint64_t inject_hosts(const struct injector *in, const struct injection *f)
+uint64_t inject_target_hosts(const struct injector *in, const struct injection *f)
 {
     uint64_t hosts = 0;
 
-    if (f->waits || fault_targets_drawn(&f->fault))
-        return UINT64_MAX;
     for (uint32_t i = 0; i < f->targets.count; i++) {
         const struct fault_target *at = &f->targets.target[i];
 
@@ -99,11 +93,20 @@ uint64_t inject_hosts(const struct injector *in, const struct injection *f)
     return hosts;
 }
 
+/*
+ * Only hosts with a device at a target count hits. All hosts observe the event of a fault that
+ * waits, and may have had a random target when the fault began before.
+ */
+uint64_t inject_hosts(const struct injection *f)
+{
+    return f->waits || fault_targets_drawn(&f->fault) ? UINT64_MAX : f->hosts;
+}
+
 bool injector_may_hit(const struct injector *in, uint32_t id, uint32_t host)
 {
     const struct injection *f = inject_find(in, id);
 
-    return f && inject_hosts(in, f) >> host & 1;
+    return f && inject_hosts(f) >> host & 1;
 }
 
 /* --- calls of the coordinator ------------------------------------------------------------- */
@@ -123,6 +126,7 @@ static int begin_here(struct injector *in, struct injection *f, const struct inj
     err = fault_affected_find(&f->targets, &f->fault, in->graph, f->seed, error, sizeof error);
     if (!err)
         fault_targets_limit(&f->targets, &f->fault, &in->config.network);
+    f->hosts = inject_target_hosts(in, f);
     return err ? err : inject_set_here(in, f, true);
 }
 

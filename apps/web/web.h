@@ -72,7 +72,8 @@ bool web_opened(struct web *web);
 
 /**
  * web_send_report - after the fabric has ended, send its last @report to the server, which passes
- * it to open pages before it notifies them of the end. Waits at most 1 s until the server reads it.
+ * it to open pages before it notifies them of the end. Waits at most 0.5 s until the server has
+ * read it.
  */
 void web_send_report(struct web *web, struct json_object *report);
 

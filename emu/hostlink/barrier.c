@@ -564,7 +564,7 @@ static void barrier_broadcast_failure(struct emu_barrier *barrier, const char *w
 /*
  * If @err is an error, report it to the other hosts, once. Return @err. An error of another host is
  * passed on, because a lying host may have reported it only to this one. Otherwise the others would
- * report that this host was lost.
+ * report that this host was lost. A host that gets a copy first reports the names of both hosts.
  */
 static int barrier_end(struct emu_barrier *barrier, int err)
 {

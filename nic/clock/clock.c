@@ -19,7 +19,7 @@
 #include <threads.h>
 #include <unistd.h>
 
-#define HOLDERS_TRIES 10000u /* of await_holders(), each 0.1 ms or longer */
+#define HOLDERS_TRIES 10000u /* maximum number of naps of await_holders(), each 0.1 ms or more */
 
 static _Atomic(const struct fabemu_clock *) followed;
 static atomic_uint holders;   /* calls of functions of *followed that have not returned */

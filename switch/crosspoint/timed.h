@@ -42,8 +42,8 @@ static inline struct switch_agenda *timed_agenda(struct switch_crosspoints *xp)
  * the output waits for a credit. The stall of a local cable is counted when the time of the credit
  * is known, so that the count does not depend on where windows begin. If the process at a host
  * interface has named the time at which it makes space, the output also waits for EMU_EVENT_CREDIT,
- * because the process may end before that time. As long as such an output is in `stalled`, the
- * stall of its segment has been counted.
+ * because the process may end before that time. As long as such an output is in `stalled`, no
+ * stall of its segment is counted again: it was counted, or the port was stuck.
  */
 static inline void timed_plan_at(struct switch_crosspoints *xp, uint32_t o, uint64_t ready_ps,
                                  uint64_t due_ps)

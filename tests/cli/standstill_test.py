@@ -49,6 +49,7 @@ RUNS = {
     "skip-fence": ("skip-fence", (), (), True),
     "exclusive-lock": ("exclusive-lock", (), (), True),
     "adapters: exclusive-lock": ("exclusive-lock", ("--profile", "qsnet3"), (), True),
+    "shared-waiter": ("shared-waiter", (), (), True),
     "shared-lock": ("shared-lock", (), (), True),
     "skip-post": ("skip-post", (), (), True),
     "skip-free": ("skip-free", (), (), True),
@@ -296,7 +297,7 @@ class StandstillTest(FabemuCase):
 
     def test_lock_held(self):
         """A process that waits for a lock tries again and again; that is no progress."""
-        for name in ("exclusive-lock", "adapters: exclusive-lock"):
+        for name in ("exclusive-lock", "adapters: exclusive-lock", "shared-waiter"):
             run = self.find(name, "ranks 0, 3 wait for each other in a cycle$",
                             "#3 waits for rank 0 to release the lock of rank 1 in an MPI window, "
                             "for .* s$", "#0 waits in a receive from rank 3, tag 7, ")

@@ -133,16 +133,16 @@ static MPI_Win window_create(void)
 }
 
 /* A cycle: the last rank waits for a lock that rank 0 has, and rank 0 for a message. */
-static void lock_cycle(int type)
+static void lock_cycle(int held, int wanted)
 {
     MPI_Win window = window_create();
     int word;
 
     if (rank == 0)
-        MPI_Win_lock(type, 1, 0, window);
+        MPI_Win_lock(held, 1, 0, window);
     barrier();
     if (rank == last)
-        MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 1, 0, window);
+        MPI_Win_lock(wanted, 1, 0, window);
     if (rank == 0)
         MPI_Recv(&word, 1, MPI_INT, last, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     barrier();
@@ -150,12 +150,17 @@ static void lock_cycle(int type)
 
 static void exclusive_lock(void)
 {
-    lock_cycle(MPI_LOCK_EXCLUSIVE);
+    lock_cycle(MPI_LOCK_EXCLUSIVE, MPI_LOCK_EXCLUSIVE);
+}
+
+static void shared_waiter(void)
+{
+    lock_cycle(MPI_LOCK_EXCLUSIVE, MPI_LOCK_SHARED);
 }
 
 static void shared_lock(void)
 {
-    lock_cycle(MPI_LOCK_SHARED);
+    lock_cycle(MPI_LOCK_SHARED, MPI_LOCK_EXCLUSIVE);
 }
 
 /* Return the group of one rank of the world. */
@@ -407,6 +412,7 @@ static const struct {
     {"probe-cycle", probe_cycle},
     {"skip-fence", skip_fence},
     {"exclusive-lock", exclusive_lock},
+    {"shared-waiter", shared_waiter},
     {"shared-lock", shared_lock},
     {"skip-post", skip_post},
     {"skip-free", skip_free},

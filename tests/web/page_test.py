@@ -2091,7 +2091,9 @@ LINES = [
      "processes": [{"node": 0, "pid": 7, "rank": 0, "command": "demo"}],
      "waits": [[1, 2, 0, -1, 64, 10**9]], "finished": [[65537, 4, 9, 8, 4, 10**9, 2 * 10**9]]},
     {"event": "standstill", "s": 9.5, "attached": [{"node": 3, "receive": {
-        "kind": "receive", "state": "unmatched", "node": 0, "bytes": 4, "for_ns": 6 * 10**9}}],
+        "kind": "receive", "state": "unmatched", "node": 0, "bytes": 4, "for_ns": 6 * 10**9}},
+        {"node": 2, "receive": {
+            "kind": "unlock", "state": "unmatched", "node": 1, "target": 3, "for_ns": 6 * 10**9}}],
      "standstill": {"for_ns": 6 * 10**9, "links": [{"switch": 1, "port": 2, "for_ns": 5,
                                                     "waits_for": "credit"}],
                     "collectives": [{"group": 65537, "number": 2, "kind": "barrier", "members": 4,

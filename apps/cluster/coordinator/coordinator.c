@@ -373,7 +373,7 @@ int64_t coordinator_deadline_ms(uint64_t ms)
     return ms > INT32_MAX ? emu_now_ms() + INT32_MAX : emu_now_ms() + (int64_t)ms;
 }
 
-/* The same, with the time limit of coordinator_limit_calls(). */
+/* Wait for a reply, as reply_await(), but no longer than coordinator_limit_calls() permits. */
 static struct json_object *agent_reply(struct coordinator_agent *agent, int64_t number,
                                        int64_t until_ms)
 {

@@ -95,7 +95,8 @@ struct coordinator_config {
      */
     uint64_t call_ms, query_ms;
     uint64_t start_ms; /* time limit of the start, and least limit of coordinator_query_audit() */
-    uint64_t last_ms;  /* time limit of coordinator_call_last() */
+    uint64_t
+        last_ms; /* time limit of coordinator_call_last(); see coordinator_limit_calls(), too */
     /*
      * when one of these becomes readable, the fabric must end. Therefore long waits are then
      * canceled. -1: none; borrowed
@@ -171,8 +172,8 @@ uint64_t coordinator_groups_refused(const struct coordinator *coord, uint32_t ho
 
 /**
  * coordinator_limit_calls - while @limits is set, all calls together wait for each host for at most
- * three quarters of last_ms. Then a slow host cannot delay the final report, for which the
- * supervisor waits.
+ * three quarters of last_ms. Then one slow host cannot delay the final report for long, for which
+ * the supervisor waits. The waits for several slow hosts add up.
  */
 void coordinator_limit_calls(struct coordinator *coord, bool limits);
 

@@ -154,6 +154,8 @@ int coordinator_call(struct coordinator *coord, uint32_t only, const char *what,
                      struct json_object *with,
                      void (*each)(void *ctx, uint32_t host, struct json_object *reply), void *ctx);
 
+#define COORDINATOR_REST_MS 500 /* additional time for each further message of a long reply */
+
 /**
  * coordinator_call_next - make the next one of several calls to host @only. The time limit of a
  * call holds for all of them together, plus @more_ms for each. Otherwise a host that replies just

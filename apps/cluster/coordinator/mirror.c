@@ -197,8 +197,6 @@ static void mirror_totals(void *ctx, struct fabric_totals *sum)
     coord->sum = NULL;
 }
 
-#define REST_MS 500 /* additional time for each further message with HOSTS_PAIRS_MOST pairs */
-
 struct comms {
     const struct fabric_config *config;
     struct fabric_comm *sum;
@@ -227,7 +225,7 @@ static void rest_of_comm(struct coordinator *coord, uint32_t h, struct comms *co
     while (comms->next[h] > from && left--) {
         from = comms->next[h];
         comms->next[h] = 0;
-        coordinator_call_next(coord, h, &until_ms, REST_MS, "comm",
+        coordinator_call_next(coord, h, &until_ms, COORDINATOR_REST_MS, "comm",
                               json_add_number(json_object_new_object(), "from", (uint64_t)from),
                               add_comm, comms);
     }

@@ -17,7 +17,6 @@
 #include "emu/util/count.h"
 #include "emu/util/now.h"
 
-#define REST_MS        500 /* more time for each further message of HOSTS_BLOCKS_MOST digits */
 #define PENDING_OLD_NS 500000000u
 /* size of a node's number in decimal, which is the name of its block of pending operations */
 #define NODE_NAME_BYTES 12
@@ -107,7 +106,7 @@ static void pending_rest(struct coordinator *coord, uint32_t h)
     while (pending->next > from && left--) {
         from = pending->next;
         pending->next = 0;
-        coordinator_call_next(coord, h, &until_ms, REST_MS, "pending",
+        coordinator_call_next(coord, h, &until_ms, COORDINATOR_REST_MS, "pending",
                               json_add_number(json_object_new_object(), "from", (uint64_t)from),
                               pending_take, coord);
     }

@@ -268,27 +268,18 @@ static int apply(const struct accumulate *a, void *packed)
 static int lock_accumulates(const struct accumulate *a)
 {
     struct osc_fabemu_wait wait = {0};
-    uint64_t mine = (uint64_t)a->w->rank + 1, word;
-    int rc;
+    uint64_t mine = (uint64_t)a->w->rank + 1, holder;
 
     for (;;) {
-        int holder;
+        int rc = osc_fabemu_state_op(a->w, a->rank, FABEMU_ATOMIC_CAS,
+                                     OSC_FABEMU_AT(accumulate_lock), mine, &holder, a->name);
 
-        rc = osc_fabemu_state_op(a->w, a->rank, FABEMU_ATOMIC_CAS, OSC_FABEMU_AT(accumulate_lock),
-                                 mine, &word, a->name);
-        if (rc || !word)
-            break;
-        holder = word <= (uint64_t)a->w->ranks ? (int)word - 1 : -1;
-        if (holder >= 0 && osc_fabemu_is_lost(a->w, holder)) {
-            rc = osc_fabemu_fails(a->w, a->name, holder);
-            break;
-        }
-        osc_fabemu_awaits_lock(a->w, a->rank, holder, 1);
+        if (rc || !holder)
+            return rc;
+        if (holder <= (uint64_t)a->w->ranks && osc_fabemu_is_lost(a->w, (int)holder - 1))
+            return osc_fabemu_fails(a->w, a->name, (int)holder - 1);
         osc_fabemu_wait(a->w, &wait);
     }
-    if (wait.round)
-        fabemu_awaits(a->w->fab, NULL);
-    return rc;
 }
 
 static int by_transfer(const struct accumulate *a)

@@ -92,7 +92,7 @@ static bool frees_fail(struct osc_fabemu_window *w, int count)
     struct osc_fabemu_wait wait = {0};
     bool lost = false;
 
-    osc_fabemu_awaits(w, FABEMU_ACTION_FREE, w->rank || w->ranks != 2 ? -1 : 1);
+    osc_fabemu_awaits(w, FABEMU_ACTION_FREE, -1);
     while (!lost && (uint32_t)load(&w->state->frees) < (uint32_t)count) {
         osc_fabemu_wait(w, &wait);
         lost = osc_fabemu_wait_lost(w, &wait, NULL, w->ranks);
@@ -221,17 +221,19 @@ static int wait_exposed(ompi_win_t *win)
 {
     struct osc_fabemu_window *w = osc_fabemu_window(win);
     struct osc_fabemu_wait wait = {0};
-    bool lost = false;
+    bool lost = false, waits = !all_complete(w);
 
     if (!w->exposed)
         return OMPI_ERR_RMA_SYNC;
     /* the count of completes does not say which member has not completed */
-    osc_fabemu_awaits(w, FABEMU_ACTION_COMPLETE, w->exposed_count == 1 ? w->exposed[0] : -1);
+    if (waits)
+        osc_fabemu_awaits(w, FABEMU_ACTION_COMPLETE, w->exposed_count == 1 ? w->exposed[0] : -1);
     while (!lost && !all_complete(w)) {
         osc_fabemu_wait(w, &wait);
         lost = osc_fabemu_wait_lost(w, &wait, w->exposed, w->exposed_count);
     }
-    fabemu_awaits(w->fab, NULL);
+    if (waits)
+        fabemu_awaits(w->fab, NULL);
     exposure_ends(w);
     return lost ? osc_fabemu_fails(w, "MPI_Win_wait", -1) : OMPI_SUCCESS;
 }

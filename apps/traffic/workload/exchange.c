@@ -333,9 +333,10 @@ static inline void exchange_deliver(void *context, const struct emu_entry *entry
     emu_pool_drop(&member->base.dev.worker->cache, entry->buf); /* of a malicious host */
     if (!in || ahead > 1 || in->segments == all->segments ||
         (in->segments && in->sum != entry->note)) {
-        if (!member->wrong)
+        if (!member->wrong) {
+            member->wrong = WRONG_SEGMENT;
             member->wrong_op = member->op;
-        member->wrong = member->wrong ? member->wrong : WRONG_SEGMENT;
+        }
         return;
     }
     if (at_ps > in->at_ps)

@@ -13,6 +13,7 @@ const CYCLE_MOST = 3; /* in a cycle of more nodes, their operations are not desc
 
 /* Calls that wait for an action of another member of an MPI window, and the action. */
 const ACTIONS = {
+  __proto__: null, /* so that it has no other names: a recording may have any kind */
   unlock: ["a call for the lock of an MPI window"],
   post: ["MPI_Win_start", "MPI_Win_post"],
   complete: ["MPI_Win_wait", "MPI_Win_complete"],

@@ -56,7 +56,8 @@ const isCollective = having({ kind: isText, number: isNumber, group: isNumber, m
   missing: maybe(listOf(having({ node: isNumber }))),
   differ: maybe(listOf(having({ node: isNumber, kind: isText, bytes: maybe(isAmount) }))) });
 
-const isMessage = { node: maybe(isNumber), tag: maybe(isAmount), ignore: maybe(isAmount) };
+const isMessage = { node: maybe(isNumber), target: maybe(isNumber), tag: maybe(isAmount),
+  ignore: maybe(isAmount) };
 const isWaiting = having({ node: isNumber, stopped: isPlain, rank: maybe(isNumber),
   unexpected: maybe(isNumber), first_unexpected: maybe(having({ ...isMessage, bytes: isAmount })),
   ...Object.fromEntries(["receive", "send"].map((name) => [name, maybe(having({ kind: isText,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* words.js - numbers, times and names as text. */
 
-/* Kinds of collectives whose name on the page differs from that in telemetry. */
-export const KINDS = { allreduce: "all-reduce" };
+/* Kinds of operations whose name on the page differs from that in telemetry. */
+export const KINDS = { __proto__: null, allreduce: "all-reduce", window: "call of an MPI window" };
 
 const UNITS = [[1e9, "G"], [1e6, "M"], [1e3, "k"]];
 

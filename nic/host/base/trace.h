@@ -22,7 +22,10 @@ int nic_trace_open(struct nic_trace **ret, int fd);
 /** nic_trace_close - write the end of the block, and close the file. @trace may be NULL. */
 void nic_trace_close(struct fabemu *fab, struct nic_trace *trace);
 
-/** nic_trace_begin - the operation of @req is about to be posted. NULL: it has no request. */
+/**
+ * nic_trace_begin - the operation of @req is about to be posted. NULL: it has no request, or the
+ * post has failed.
+ */
 void nic_trace_begin(struct fabemu *fab, const struct fabemu_req *req);
 
 /** nic_trace_posted - record this operation, which has been posted. */

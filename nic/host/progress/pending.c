@@ -23,7 +23,7 @@ struct scan {
     struct fabemu *fab;
     struct emu_pending *pending;
     uint64_t now_ns;
-    uint64_t moved; /* a sum that increases whenever any operation progresses */
+    uint64_t moved; /* a sum that changes when any operation progresses */
     bool fresh;     /* an operation was found for the first time */
 };
 

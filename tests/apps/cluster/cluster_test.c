@@ -327,7 +327,7 @@ static void cluster_digest__differs_when_hosts_do(void)
     CU_ASSERT_EQUAL(memcmp(again, digest[0], sizeof again), 0);
 }
 
-/* Write a key file with these bytes and this mode. Returns the result of cluster_key(). */
+/* Return the number of open sockets of this process. */
 static uint32_t sockets_open(void)
 {
     uint32_t count = 0;
@@ -341,6 +341,7 @@ static uint32_t sockets_open(void)
 }
 
 /* A port that cannot be opened: the sockets of its host links are closed. */
+/* Write a key file with these bytes and this mode. Returns the result of cluster_key(). */
 static void links_open__leaves_nothing_on_an_error(void)
 {
     struct cluster cluster = read_text("fabric lab\nkey none\n"

@@ -293,7 +293,7 @@ static void fault_check__considers_the_clock(void)
     static const struct odd virtual[] = {
         {"kary:4,2", "oq2004", NULL, "slow-link random factor=2", NULL, NULL},
         {"kary:4,2", "oq2004", NULL, "node-kill node=1", "not possible in", NULL},
-        {"kary:4,2", "oq2004", NULL, "combine-exhaust top", "synthetic traffic", "fabemu run"},
+        {"kary:4,2", "oq2004", NULL, "combine-exhaust top", "simulated time", "fabemu run"},
     };
 
     for (size_t i = 0; i < sizeof real / sizeof real[0]; i++) {

@@ -207,7 +207,8 @@ class FabemuCase(unittest.TestCase):
         path = os.path.join(self.dir, "p")
         with open(path + ".c", "w") as f:
             f.write(text)
-        subprocess.run(["cc", "-D_GNU_SOURCE", path + ".c", "-o", path,
+        sanitized = ["-fsanitize=address,undefined"] if "asan" in self.command else []
+        subprocess.run(["cc", *sanitized, "-D_GNU_SOURCE", path + ".c", "-o", path,
                         "-I" + os.path.join(source, "nic"), "-L" + library, "-lfabemu",
                         "-Wl,-rpath," + library], check=True, timeout=60)
         return path

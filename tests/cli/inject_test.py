@@ -191,7 +191,8 @@ class InjectTest(FabemuCase):
         self.assertEqual(self.fabemu("fault", "mine", "--clear", "1").returncode, 0)
         if os.environ.get(ALONE):  # no name: the user's only fabric
             self.assertEqual(self.fabemu("fault", "link-down", "link=0:2").stdout, "fault 4\n")
-            self.one_line(self.fabemu("fault", "random", "link-down"), 2, "'mine': random is before")
+            self.one_line(self.fabemu("fault", "random", "link-down"), 2,
+                          "'mine': random is before")
         self.one_line(self.fabemu("fault", "other", "link-down", "link=0:2"), 1, "'other'")
         self.one_line(self.fabemu("fault", "mine", "link-dwn", "link=0:2"), 2, "link-dwn")
         self.one_line(self.fabemu("fault", "mine", "link=0:2", "--clear", "1"), 2,

@@ -534,8 +534,11 @@ class Live(InBrowser):
                          f"link-down link={sw}:{port}")
         self.browser.click("#fault button")
         self.browser.until("return fabemu.model.stateName(arguments[0]) === 'down'", cable)
-        middle = (edge["x0"] + edge["x1"]) / 2, (edge["y0"] + edge["y1"]) / 2
         self.browser.run(browser.PAINTED)
+        # the link may have moved: a longer caption takes space from the picture
+        middle = self.browser.run(
+            "const e = fabemu.drawn().edges.find((e) => e.id === arguments[0]);"
+            "return [(e.x0 + e.x1) / 2, (e.y0 + e.y1) / 2]", edge["id"])
         down = self.browser.run(INK, *middle, 8)
         self.assertIn(ink("#ff5c8a"), down)  # the colour of links that are down, dark theme
         self.assertTrue(self.check_rerouting(cable))

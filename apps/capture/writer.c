@@ -357,8 +357,8 @@ bool capture_writer_ended(const struct capture_writer *writer)
 }
 
 /*
- * Count the records that are in the files, and those that are not. The capture has stopped, so the
- * workers no longer change the counters.
+ * Count the records in the files, those that were missed, and those that were overwritten. The
+ * capture has stopped, so the workers no longer change the counters.
  */
 static struct capture_written written_of(const struct capture_writer *writer)
 {

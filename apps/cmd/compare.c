@@ -208,7 +208,7 @@ static void add_variant(struct words *words, char *text)
         add_word(words, word);
 }
 
-/* Return the options of a row, without those that row_run() adds. */
+/* Return the options of `fabemu run` for a row. row_run() adds further ones. */
 static struct words row_words(const struct compare *compare, const struct compare_row *row,
                               char *variant)
 {

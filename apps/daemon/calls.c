@@ -192,7 +192,10 @@ static int parts_write(const struct daemon *daemon, const struct calls_part *par
     return output_close(out);
 }
 
-/* Write the calls that all processes have recorded. Returns 1 if a line says what is missing. */
+/*
+ * Write the calls that all processes have recorded. Returns 1 if the file is incomplete. Then a
+ * message has named the missing part.
+ */
 static int recorders_write(const struct daemon *daemon, struct daemon_calls *calls)
 {
     struct calls_part *part = calloc(calls->count, sizeof *part);

@@ -66,9 +66,9 @@ static int digest_all(struct open_run *open)
 /* --- time --------------------------------------------------------------------------- */
 
 /*
- * Return an upper bound on the number of incomplete multicasts, of which some copies have arrived
- * and others have not. It is the number of messages that the senders' links can have sent up to
- * now, minus the number of complete multicasts.
+ * Return an upper bound on the number of incomplete multicasts. A multicast is incomplete while
+ * only some of its copies have arrived. The bound is the number of messages that the senders' links
+ * can have sent up to now, minus the number of complete multicasts.
  */
 static uint64_t multicasts_most(const struct open_run *open)
 {

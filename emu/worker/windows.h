@@ -39,7 +39,7 @@ struct emu_windows_hosts {
  * emu_windows_create - create a virtual clock for @workers workers, at time 0, and start the
  * threads of all workers but the first.
  * @lookahead_ps: at least 1. @worker: borrowed. @hosts: may be NULL.
- * Errors: -ENOMEM; -EAGAIN, no more threads.
+ * Errors: -ENOMEM; -EAGAIN, the system permits no further thread.
  */
 int emu_windows_create(struct emu_windows **ret, struct emu_worker **worker, uint32_t workers,
                        uint64_t lookahead_ps, const struct emu_windows_hosts *hosts);

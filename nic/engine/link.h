@@ -74,11 +74,11 @@ enum engine_sent engine_link_send(struct engine *e, struct engine_link *l, struc
                                   uint64_t at_ps);
 
 /**
- * engine_link_run - send more segments of a packet, after engine_link_send() has sent one of its
- * segments on @l, until the receiver has no more space or the packet ends. engine_link_send() does
- * the same more slowly. Call it only on clock raw, for a cable of this host without faults, and
- * before anything else arrives. Sends nothing if the packet has reserved slots. Returns the number
- * of segments sent.
+ * engine_link_run - send further segments of a packet on @l, after engine_link_send() has sent one
+ * of its segments there. It ends when the receiver has no space left, or at the end of the packet.
+ * Further calls of engine_link_send() would do the same more slowly. Call it only on clock raw,
+ * for a cable of this host without faults, and before anything else arrives. Sends nothing if the
+ * packet has reserved slots. Returns the number of segments sent.
  */
 uint32_t engine_link_run(struct engine *e, struct engine_link *l);
 

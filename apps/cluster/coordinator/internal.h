@@ -224,7 +224,10 @@ void hosts_forget_kept(struct coordinator_agent *agent);
  */
 const char *hosts_line_why(int err);
 
-/* Handle the messages of the host that were kept, and those that have arrived, without a wait. */
+/*
+ * Handle the messages of the host: first those that were kept during a call, then all that have
+ * arrived. Does not wait for more.
+ */
 void coordinator_agent_serve(struct coordinator_agent *agent);
 
 /* Return whether one of @events has @what in its field data. */

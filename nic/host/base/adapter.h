@@ -89,7 +89,7 @@ struct nic_probe {
 struct nic_awaited {
     bool waits;
     struct fabemu_awaited what;
-    uint64_t checks;  /* sum of what.checks over all waits */
+    uint64_t checks;  /* sum of fabemu_awaited.checks over all calls of fabemu_awaits() */
     uint64_t seen_ns; /* when the wait was first sampled; 0: never */
 };
 

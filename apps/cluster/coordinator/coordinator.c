@@ -424,9 +424,10 @@ int64_t coordinator_call_begin(struct coordinator *coord, uint32_t only, const c
 
 struct call {
     const char *what;
-    uint32_t only; /* the host to call; 0 for all */
-    int may_fail;  /* a host that fails with another error is lost; INT_MIN: no error makes a
+    uint32_t only;    /* the host to call; 0 for all */
+    int may_fail;     /* a host that fails with another error is lost; INT_MIN: no error makes a
                     * host lost */
+    int64_t until_ms; /* when the wait for the replies ends; 0: after call_ms */
     void (*each)(void *ctx, uint32_t host, struct json_object *reply);
     void *ctx;
 };
@@ -438,7 +439,8 @@ struct call {
 static int call_all(struct coordinator *coord, const struct call *call, struct json_object *with)
 {
     int64_t number = coordinator_call_begin(coord, call->only, call->what, with);
-    int64_t until_ms = coordinator_deadline_ms(coord->config.call_ms);
+    int64_t until_ms = call->until_ms ? call->until_ms
+                                      : coordinator_deadline_ms(coord->config.call_ms);
     int err = 0;
 
     for (uint32_t h = 1; h < coord->config.count; h++) {
@@ -462,14 +464,26 @@ static int call_all(struct coordinator *coord, const struct call *call, struct j
     return err;
 }
 
+/* As coordinator_call(), with another time limit than call_ms. @until_ms: see struct call. */
+static int call_until(struct coordinator *coord, uint32_t only, int64_t until_ms, const char *what,
+                      struct json_object *with,
+                      void (*each)(void *ctx, uint32_t host, struct json_object *reply), void *ctx)
+{
+    const struct call call = {.what = what,
+                              .only = only,
+                              .may_fail = INT_MIN,
+                              .until_ms = until_ms,
+                              .each = each,
+                              .ctx = ctx};
+
+    return call_all(coord, &call, with);
+}
+
 int coordinator_call(struct coordinator *coord, uint32_t only, const char *what,
                      struct json_object *with,
                      void (*each)(void *ctx, uint32_t host, struct json_object *reply), void *ctx)
 {
-    const struct call call = {
-        .what = what, .only = only, .may_fail = INT_MIN, .each = each, .ctx = ctx};
-
-    return call_all(coord, &call, with);
+    return call_until(coord, only, 0, what, with, each, ctx);
 }
 
 int coordinator_call_next(struct coordinator *coord, uint32_t only, int64_t *until_ms,
@@ -477,16 +491,11 @@ int coordinator_call_next(struct coordinator *coord, uint32_t only, int64_t *unt
                           void (*each)(void *ctx, uint32_t host, struct json_object *reply),
                           void *ctx)
 {
-    uint64_t call_ms = coord->config.call_ms;
-    int64_t left_ms;
     int err;
 
     if (!*until_ms)
-        *until_ms = coordinator_deadline_ms(call_ms);
-    left_ms = *until_ms - emu_now_ms();
-    coord->config.call_ms = left_ms > 0 ? (uint64_t)left_ms : 0;
-    err = coordinator_call(coord, only, what, with, each, ctx);
-    coord->config.call_ms = call_ms;
+        *until_ms = coordinator_deadline_ms(coord->config.call_ms);
+    err = call_until(coord, only, *until_ms, what, with, each, ctx);
     *until_ms += more_ms;
     return err;
 }
@@ -514,7 +523,6 @@ int coordinator_call_last(struct coordinator *coord, const char *what, struct js
                           void (*each)(void *ctx, uint32_t host, struct json_object *reply),
                           void *ctx)
 {
-    uint64_t call_ms = coord->config.call_ms;
     int err;
 
     /* an earlier call of this kind was canceled, so do not wait for the same hosts again */
@@ -522,9 +530,8 @@ int coordinator_call_last(struct coordinator *coord, const char *what, struct js
         return json_object_put(with), -ECANCELED;
     /* if the fabric must end already, do not cancel this call, because it is the last one */
     coord->may_end = !ends_within(coord, 0);
-    coord->config.call_ms = coord->config.last_ms;
-    err = coordinator_call(coord, 0, what, with, each, ctx);
-    coord->config.call_ms = call_ms;
+    err =
+        call_until(coord, 0, coordinator_deadline_ms(coord->config.last_ms), what, with, each, ctx);
     coord->may_end = false;
     coord->ends = err == -ECANCELED;
     return err;
@@ -616,13 +623,10 @@ static int host_await(struct coordinator *coord, uint32_t h, int64_t until_ms, c
 
     snprintf(why, HOSTS_WHY_BYTES, "host %s does not answer", coord->config.name[h]);
     while (err == -EAGAIN) {
-        int64_t left_ms = until_ms - emu_now_ms();
-
-        if (left_ms < 0)
+        if (emu_now_ms() > until_ms)
             return -ETIMEDOUT;
-        coord->config.call_ms = (uint64_t)left_ms;
-        err =
-            coordinator_call(coord, h, "handshake", json_object_new_object(), take_why, &handshake);
+        err = call_until(coord, h, until_ms, "handshake", json_object_new_object(), take_why,
+                         &handshake);
         if (err == -EAGAIN && ends_within(coord, CONNECT_CHECK_MS))
             return -ECANCELED;
     }
@@ -637,7 +641,6 @@ static int host_await(struct coordinator *coord, uint32_t h, int64_t until_ms, c
 static int all_await(struct coordinator *coord, char *error, size_t error_bytes)
 {
     int64_t until_ms = coordinator_deadline_ms(coord->config.start_ms) + HOSTS_LONGER_MS;
-    uint64_t call_ms = coord->config.call_ms;
     char why[HOSTS_WHY_BYTES] = "";
     int err;
 
@@ -645,7 +648,6 @@ static int all_await(struct coordinator *coord, char *error, size_t error_bytes)
     err = links_await(coord, until_ms, why);
     for (uint32_t h = 1; !err && h < coord->config.count; h++)
         err = host_await(coord, h, until_ms, why);
-    coord->config.call_ms = call_ms;
     coord->may_end = false;
     if (err && ends_within(coord, 0))
         return fail(-ECANCELED, error, error_bytes, "ended before all hosts were connected");

@@ -95,8 +95,7 @@ struct coordinator_config {
      */
     uint64_t call_ms, query_ms;
     uint64_t start_ms; /* time limit of the start, and least limit of coordinator_query_audit() */
-    uint64_t
-        last_ms; /* time limit of coordinator_call_last(); see coordinator_limit_calls(), too */
+    uint64_t last_ms;  /* time limit of coordinator_call_last() and coordinator_limit_calls() */
     /*
      * when one of these becomes readable, the fabric must end. Therefore long waits are then
      * canceled. -1: none; borrowed

@@ -331,16 +331,6 @@ void daemon_timer_set(int timer, uint64_t at_ns);
  */
 void daemon_tick_when(struct daemon *daemon);
 
-/**
- * daemon_list_has_space - return whether a list of the report has space for an element of @host. A
- * host other than the coordinator, 0, may use at most half of the list, so that no such host can
- * use up the space for the others. @left: free elements. @held: elements of @host. Pure.
- */
-static inline bool daemon_list_has_space(uint32_t left, uint32_t host, uint32_t held)
-{
-    return left && (!host || held < left);
-}
-
 /** daemon_least_ms - return the shorter of two time limits; -1 stands for no limit. Pure. */
 static inline int daemon_least_ms(int a, int b)
 {

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "apps/daemon/client.h"
+#include "apps/fabric/hosts.h"
 #include "apps/fabric/links.h"
 #include "apps/base/procs.h"
 #include "emu/util/now.h"
@@ -176,7 +177,7 @@ static bool has_space(const struct daemon *daemon, uint32_t host)
 
     for (uint32_t i = 0; i < record->deaths; i++)
         held += fabric_node_host(daemon->config->fabric, record->death[i].node) == host;
-    return daemon_list_has_space(DAEMON_DEATHS_MAX - record->deaths, host, held);
+    return fabric_host_has_space(DAEMON_DEATHS_MAX - record->deaths, host, held);
 }
 
 static void record(struct daemon *daemon, const struct daemon_death *death)

@@ -11,6 +11,7 @@
  * lost.
  */
 #include "apps/daemon/faults.h"
+#include "apps/fabric/hosts.h"
 #include "apps/fabric/links.h"
 
 #include <errno.h>
@@ -236,7 +237,7 @@ static void hit_take(void *ctx, uint32_t host, const struct emu_fault_hit *hit)
     if (injector_observe(f->injector, hit, daemon_now_ps(daemon)) || hit->what >= EMU_FAULT_SEE)
         return;
     f->hits_seen++;
-    keep = daemon_list_has_space(HITS_REPORTED - (uint32_t)emu_json_count(f->hits), host,
+    keep = fabric_host_has_space(HITS_REPORTED - (uint32_t)emu_json_count(f->hits), host,
                                  f->hits_of[host]);
     if (!keep && !daemon_has_subscribers(daemon))
         return;

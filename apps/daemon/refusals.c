@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "apps/daemon/client.h"
+#include "apps/fabric/hosts.h"
 #include "emu/util/printable.h"
 
 static bool is_by(const struct daemon_refusal *refusal, const struct client *client)
@@ -54,7 +55,7 @@ static bool has_space(const struct daemon_record *record, uint32_t host)
 
     for (uint32_t i = 0; i < record->refusals; i++)
         held += record->refusal[i].host == host;
-    return daemon_list_has_space(DAEMON_REFUSALS_MAX - record->refusals, host, held);
+    return fabric_host_has_space(DAEMON_REFUSALS_MAX - record->refusals, host, held);
 }
 
 /*

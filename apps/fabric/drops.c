@@ -152,16 +152,13 @@ static bool loss_is_sane(const struct fabric *fabric, uint32_t host, const struc
            (!on_cable || drop->cable < fabric->links.count) && drop_host(fabric, drop) == host;
 }
 
-/*
- * Return whether the queue has space for a loss that @host reports. A host other than the
- * coordinator, 0, may use at most half of the queue, so that it cannot use up the space for the
- * losses of other hosts, which would be forgotten.
- */
+/* Return whether the queue has space for a loss that @host reports. Otherwise it is forgotten. */
 static bool drops_have_space(const struct fabric_drops *drops, uint32_t host, bool urgent)
 {
     uint32_t used = urgent ? drops->urgent : drops->count - drops->taken;
 
-    return used < FABRIC_DROPS_MOST && (!host || drops->held[host] < FABRIC_DROPS_MOST - used);
+    return used < FABRIC_DROPS_MOST &&
+           fabric_host_has_space(FABRIC_DROPS_MOST - used, host, drops->held[host]);
 }
 
 void fabric_drop_receive(struct fabric *fabric, uint32_t host, const struct fabric_drop *drop)

@@ -299,6 +299,16 @@ void fabric_scan_remote(const struct fabric *fabric, struct fabric_scan_result *
 void fabric_scan(struct fabric *fabric, struct fabric_scan_result *ret);
 
 /**
+ * fabric_host_has_space - return whether a list has space for an element of @host. A host other
+ * than the coordinator, 0, may use at most half of the list, so that no such host can use up the
+ * space for the others. @left: free elements. @held: elements of @host. Pure.
+ */
+static inline bool fabric_host_has_space(uint32_t left, uint32_t host, uint32_t held)
+{
+    return left && (!host || held < left);
+}
+
+/**
  * fabric_drop_receive - queue a loss that @host has found, for fabric_drop_take(). Ignore it if the
  * queue is full, if no device of @host can have found it, or if it is a loss of a group that never
  * had a member or a switch of its tree on @host.

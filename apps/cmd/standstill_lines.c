@@ -433,31 +433,38 @@ static void add_unexpected(struct line *line, const struct printing *to,
     add_bytes(line, first);
 }
 
-/* Append what a process waits for: an action of another member of an MPI window. */
-static void add_action(struct line *line, const struct printing *to, struct json_object *op)
+/* Return the text before the names of the processes that must act; NULL: @kind is no action. */
+static const char *action_text(const char *kind)
 {
-    const char *kind = emu_json_text(op, "kind", "");
-    int64_t node = emu_json_number(op, "node", -1);
+    static const struct {
+        const char *kind, *text;
+    } actions[] = {{"unlock", " for "},
+                   {"post", " in MPI_Win_start for MPI_Win_post of "},
+                   {"complete", " in MPI_Win_wait for MPI_Win_complete of "},
+                   {"free", " in MPI_Win_free for MPI_Win_free of "}};
 
-    add(line, strcmp(kind, "unlock") == 0     ? " for "
-              : strcmp(kind, "post") == 0     ? " in MPI_Win_start for MPI_Win_post of "
-              : strcmp(kind, "complete") == 0 ? " in MPI_Win_wait for MPI_Win_complete of "
-                                              : " in MPI_Win_free for MPI_Win_free of ");
+    for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++)
+        if (strcmp(kind, actions[i].kind) == 0)
+            return actions[i].text;
+    return NULL;
+}
+
+/* Append the action of another member of an MPI window for which a process waits. */
+static void add_action(struct line *line, const struct printing *to, struct json_object *op,
+                       const char *text)
+{
+    int64_t node = emu_json_number(op, "node", -1), target = emu_json_number(op, "target", -1);
+
+    add(line, "%s", text);
     if (node < 0)
         add(line, "other ranks");
     else
         add_process(line, to, node);
-    if (strcmp(kind, "unlock") == 0) {
-        add(line, " to release the lock of ");
-        add_process(line, to, emu_json_number(op, "target", -1));
-        add(line, " in an MPI window");
-    }
-}
-
-static bool is_action(const char *kind)
-{
-    return strcmp(kind, "unlock") == 0 || strcmp(kind, "post") == 0 ||
-           strcmp(kind, "complete") == 0 || strcmp(kind, "free") == 0;
+    if (target < 0)
+        return;
+    add(line, " to release the lock of ");
+    add_process(line, to, target);
+    add(line, " in an MPI window");
 }
 
 /*
@@ -468,7 +475,7 @@ static void add_op(struct line *line, const struct printing *to, struct json_obj
                    struct json_object *op)
 {
     int64_t silent_ns = emu_json_number(process, "silent_ns", 0);
-    const char *kind = emu_json_text(op, "kind", "");
+    const char *kind = emu_json_text(op, "kind", ""), *action = action_text(kind);
     int64_t node = emu_json_number(op, "node", -1);
     bool probes = strcmp(kind, "probe") == 0, gets = strcmp(kind, "get") == 0;
     bool receives = strcmp(kind, "receive") == 0 || probes, sends = strcmp(kind, "send") == 0;
@@ -479,8 +486,8 @@ static void add_op(struct line *line, const struct printing *to, struct json_obj
         add(line, " waited %s ago, in its last report,", duration_of_ns((double)silent_ns).text);
     else
         add(line, " waits");
-    if (is_action(kind)) {
-        add_action(line, to, op);
+    if (action) {
+        add_action(line, to, op, action);
         add_for(line, op);
         return;
     }

@@ -20,24 +20,23 @@ void osc_fabemu_wait(struct osc_fabemu_window *w, struct osc_fabemu_wait *wait)
     coll_fabemu_wait_round(w->fab, ++wait->round, &wait->idle);
 }
 
+/* Return the node of the member @rank; -1: FABEMU_ANY_NODE. */
+static uint32_t node_of(const struct osc_fabemu_window *w, int rank)
+{
+    return rank < 0 ? FABEMU_ANY_NODE : w->peer[rank].place.node;
+}
+
 void osc_fabemu_awaits(struct osc_fabemu_window *w, enum fabemu_action action, int rank)
 {
-    const struct fabemu_awaited awaited = {.action = action,
-                                           .node = rank < 0 ? FABEMU_ANY_NODE
-                                                            : w->peer[rank].place.node};
-
-    fabemu_awaits(w->fab, &awaited);
+    fabemu_awaits(w->fab, &(struct fabemu_awaited){.action = action, .node = node_of(w, rank)});
 }
 
 void osc_fabemu_awaits_lock(struct osc_fabemu_window *w, int rank, int holder, unsigned checks)
 {
-    const struct fabemu_awaited awaited = {.action = FABEMU_ACTION_UNLOCK,
-                                           .node = holder < 0 ? FABEMU_ANY_NODE
-                                                              : w->peer[holder].place.node,
-                                           .target = w->peer[rank].place.node,
-                                           .checks = checks};
-
-    fabemu_awaits(w->fab, &awaited);
+    fabemu_awaits(w->fab, &(struct fabemu_awaited){.action = FABEMU_ACTION_UNLOCK,
+                                                   .node = node_of(w, holder),
+                                                   .target = node_of(w, rank),
+                                                   .checks = checks});
 }
 
 bool osc_fabemu_is_lost(const struct osc_fabemu_window *w, int rank)

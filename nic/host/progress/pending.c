@@ -186,13 +186,28 @@ static void queues_scan(struct scan *scan)
 }
 
 /*
+ * Note @wait, for which there is no operation, in @oldest if it is the oldest so far. @seen_ns:
+ * when it was first sampled; 0: this is the first sample.
+ */
+static void wait_note(struct scan *scan, struct emu_pending_op *oldest, uint64_t *seen_ns,
+                      struct emu_pending_op wait)
+{
+    if (!*seen_ns) {
+        *seen_ns = scan->now_ns;
+        scan->fresh = true;
+    }
+    wait.since_ns = *seen_ns;
+    if (!oldest->kind || oldest->since_ns > wait.since_ns)
+        *oldest = wait;
+}
+
+/*
  * Sample the message that fabemu_inject() could not send. There is no operation for it, but its
  * caller may try again and again. It counts as pending until a request has been sent to that peer.
  */
 static void offer_scan(struct scan *scan)
 {
     struct nic_offer *offer = &scan->fab->offer;
-    struct emu_pending_op *oldest = &scan->pending->send;
     bool waits = offer->made && offer->tx_seq == scan->fab->peers[offer->node].tx_seq;
 
     offer->made = false;
@@ -200,17 +215,12 @@ static void offer_scan(struct scan *scan)
         offer->seen_ns = 0;
         return;
     }
-    if (!offer->seen_ns) {
-        offer->seen_ns = scan->now_ns;
-        scan->fresh = true;
-    }
-    if (!oldest->kind || oldest->since_ns > offer->seen_ns)
-        *oldest = (struct emu_pending_op){.since_ns = offer->seen_ns,
-                                          .tag = offer->tag,
-                                          .bytes = offer->bytes,
-                                          .node = offer->node,
-                                          .kind = EMU_PENDING_SEND,
-                                          .state = EMU_PENDING_UNSENT};
+    wait_note(scan, &scan->pending->send, &offer->seen_ns,
+              (struct emu_pending_op){.tag = offer->tag,
+                                      .bytes = offer->bytes,
+                                      .node = offer->node,
+                                      .kind = EMU_PENDING_SEND,
+                                      .state = EMU_PENDING_UNSENT});
 }
 
 /*
@@ -221,26 +231,19 @@ static void offer_scan(struct scan *scan)
 static void probe_scan(struct scan *scan)
 {
     struct nic_probe *probe = &scan->fab->probe;
-    struct emu_pending_op *oldest = &scan->pending->receive;
     bool made = probe->made;
 
     probe->made = false;
     if (scan->moved != scan->fab->pending_moved)
         probe->seen_ns = 0;
-    if (!made)
-        return;
-    if (!probe->seen_ns) {
-        probe->seen_ns = scan->now_ns;
-        scan->fresh = true;
-    }
-    if (!oldest->kind || oldest->since_ns > probe->seen_ns)
-        *oldest = (struct emu_pending_op){.since_ns = probe->seen_ns,
-                                          .tag = probe->tag,
+    if (made)
+        wait_note(scan, &scan->pending->receive, &probe->seen_ns,
+                  (struct emu_pending_op){.tag = probe->tag,
                                           .ignore = probe->ignore,
                                           .bytes = EMU_PENDING_SIZE_UNKNOWN,
                                           .node = probe->node,
                                           .kind = EMU_PENDING_PROBE,
-                                          .state = EMU_PENDING_UNMATCHED};
+                                          .state = EMU_PENDING_UNMATCHED});
 }
 
 /* Sample the action of another process for which the program waits. */
@@ -253,22 +256,15 @@ static void awaited_scan(struct scan *scan)
         [FABEMU_ACTION_FREE] = EMU_PENDING_FREE,
     };
     struct nic_awaited *awaited = &scan->fab->awaited;
-    struct emu_pending_op *oldest = &scan->pending->receive;
 
     scan->moved -= 2 * awaited->checks; /* each was a request and a completion */
-    if (!awaited->waits)
-        return;
-    if (!awaited->seen_ns) {
-        awaited->seen_ns = scan->now_ns;
-        scan->fresh = true;
-    }
-    if (!oldest->kind || oldest->since_ns > awaited->seen_ns)
-        *oldest = (struct emu_pending_op){.since_ns = awaited->seen_ns,
-                                          .tag = awaited->what.target,
+    if (awaited->waits)
+        wait_note(scan, &scan->pending->receive, &awaited->seen_ns,
+                  (struct emu_pending_op){.tag = awaited->what.target,
                                           .bytes = EMU_PENDING_SIZE_UNKNOWN,
                                           .node = awaited->what.node,
                                           .kind = (uint8_t)kinds[awaited->what.action],
-                                          .state = EMU_PENDING_UNMATCHED};
+                                          .state = EMU_PENDING_UNMATCHED});
 }
 
 /* --- groups ------------------------------------------------------------------------- */

@@ -29,7 +29,7 @@ struct injection {
     bool saw;                     /* the event has been observed since the last step */
     uint64_t past;                /* hits that no rule in force counts */
     struct fault_targets targets; /* its targets since it last began */
-    uint64_t hosts;               /* set of the hosts with a device at one of these targets */
+    uint64_t hosts; /* coordinator: set of the hosts with a device at one of these targets */
 };
 
 struct injector {

@@ -126,7 +126,6 @@ static int begin_here(struct injector *in, struct injection *f, const struct inj
     err = fault_affected_find(&f->targets, &f->fault, in->graph, f->seed, error, sizeof error);
     if (!err)
         fault_targets_limit(&f->targets, &f->fault, &in->config.network);
-    f->hosts = inject_target_hosts(in, f);
     return err ? err : inject_set_here(in, f, true);
 }
 

@@ -56,7 +56,7 @@ static struct stage {
     int stop_fd, closed_fd;
     struct player player[PLAYERS];
     void (*does)(struct conn *conn, struct json_object *call);
-    uint32_t asked;                 /* how often that call was received */
+    _Atomic uint32_t asked;         /* how often that call was received */
     uint32_t connected, lost;       /* reported to the coordinator, */
     uint32_t lost_of[PLAYERS];      /* by host, */
     uint32_t back, again;           /* next incarnations of host 1: connected, and attempts */

@@ -96,6 +96,7 @@ struct emu_simtime {
        begun. If this time is later than the fabric's, the fabric uses its own. */
     _Atomic uint64_t finished_ps;
     _Atomic uint64_t computed_ps; /* time that it has computed */
+    _Atomic uint64_t progress;    /* operations posted, and polls that found some complete */
     _Atomic uint64_t digest;      /* of all these calls and their local times */
 
     /* Written by the fabric. */

@@ -205,6 +205,22 @@ static void end_wait(struct emu_hostif *hostif, uint64_t at_ps)
 /* --- processes that sleep outside the fabric ------------------------------------------ */
 
 /*
+ * Count the sleeps after which the process has posted an operation or found one complete. Sleeps
+ * after its last operation have no effect on the results: in MPI_Finalize() it sleeps until the
+ * launcher has time for it.
+ */
+static void count_sleeps(struct emu_hostif *hostif)
+{
+    uint64_t progress = emu_count_read(&hostif->shared->sim.progress);
+
+    if (progress == hostif->progress)
+        return;
+    emu_count(&hostif->outside_ns, hostif->slept_ns);
+    hostif->slept_ns = 0;
+    hostif->progress = progress;
+}
+
+/*
  * Simulated time advances with the host's time while a process is outside: in steps, so that this
  * thread can sleep between them.
  */
@@ -213,7 +229,8 @@ static uint64_t outside_until_ps(struct emu_hostif *hostif)
     uint64_t now_ns = emu_now_ns();
     uint64_t steps = (now_ns - hostif->asleep_ns) / LOCKSTEP_OUTSIDE_NS;
 
-    emu_count(&hostif->outside_ns, now_ns - hostif->counted_ns);
+    count_sleeps(hostif);
+    hostif->slept_ns += now_ns - hostif->counted_ns;
     hostif->counted_ns = now_ns;
     return after(hostif->asleep_ps, steps * LOCKSTEP_OUTSIDE_NS * 1000);
 }
@@ -270,6 +287,8 @@ static uint64_t hostif_limit_ps(struct emu_lockstep *lockstep, struct emu_hostif
     uint64_t now_ps = local_ps(hostif);
 
     hostif->sim_seen = atomic_load_explicit(&sim->begun, memory_order_acquire); /* Z2: Z1 */
+    if (hostif->slept_ns)
+        count_sleeps(hostif);
     if (hostif->sim_seen == hostif->sim_ended && hostif->outside) {
         lockstep->any_outside = true;
         return outside_until_ps(hostif);

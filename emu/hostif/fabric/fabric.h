@@ -91,7 +91,9 @@ struct emu_hostif {
     bool outside;          /* the process is outside */
     uint64_t asleep_ns;    /* host time at which it was first found asleep; 0: it is awake */
     uint64_t asleep_ps;    /* its local time at asleep_ns */
-    uint64_t counted_ns;   /* host time up to which outside_ns counts */
+    uint64_t counted_ns;   /* host time up to which slept_ns counts */
+    uint64_t slept_ns;     /* how long it was outside since its last progress */
+    uint64_t progress;     /* sim.progress when slept_ns began to count */
 
     /* Owned by the worker: out of the fabric. */
     uint32_t down_tail;   /* segments written */
@@ -125,7 +127,11 @@ struct emu_hostif {
      * clock virtual: segments posted for a time that had already been simulated, and so sent later
      */
     _Atomic uint64_t late_posts;
-    _Atomic uint64_t outside_ns; /* clock virtual: host time during which the process was outside */
+    /*
+     * clock virtual: host time during which the process was outside. A sleep after its last
+     * operation does not count.
+     */
+    _Atomic uint64_t outside_ns;
     struct emu_hostif_times times;
     _Atomic uint32_t stuck; /* 1 while a segment waits for space */
 

@@ -237,6 +237,7 @@ void nic_sim_progress(struct fabemu *fab)
     struct nic_compute *c = &fab->sim.compute;
 
     emu_count(&fab->hostif.shared->sim.waited_ps[c->last], c->polling_ps);
+    emu_count(&fab->hostif.shared->sim.progress, 1);
     c->polling_ps = c->idle_ps = 0;
     c->seen = emu_count_read(&fab->sim.completed);
 }

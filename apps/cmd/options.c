@@ -25,6 +25,7 @@
 #include "apps/base/fold.h"
 #include "apps/base/quantity.h"
 #include "apps/base/message.h"
+#include "apps/base/output.h"
 #include "apps/capture/capture.h"
 #include "apps/control/paths.h"
 #include "apps/timeline/timeline.h"
@@ -605,13 +606,26 @@ static bool rdtsc_can_fault(void)
 #endif
 }
 
+/* Refuse two results on standard output, because no reader could tell them apart. */
+static int check_stdout(const struct options *options, const struct options_command *command)
+{
+    int count = output_is_stdout(options->report) + output_is_stdout(options->events) +
+                output_is_stdout(options->record) + output_is_stdout(options->goal);
+
+    if (count <= 1)
+        return -1;
+    return options_usage_error(command->name,
+                               "only one of --report, --events, --record and --goal can go to "
+                               "standard output; choose files for the others");
+}
+
 static int check_together(const struct options *options, const struct options_command *command)
 {
     bool virtual = options->clock == EMU_CLOCK_VIRTUAL;
 
     if (options->topo && options->nodes)
         return options_usage_error(command->name, "--topo and --nodes cannot be used together");
-    if (check_parts(options, command) >= 0)
+    if (check_parts(options, command) >= 0 || check_stdout(options, command) >= 0)
         return EXIT_USAGE;
     for (size_t i = 0; i < OF_PROFILE; i++)
         if (gives_bound(options, i) && options_sets(options, of_profile[i].field))

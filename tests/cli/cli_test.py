@@ -489,6 +489,11 @@ class CliTest(FabemuCase):
         run = self.fabemu("run", "--topo", "kary:2,2", "--events", "-", "--", "true")
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertIn("event", json.loads(run.stdout.splitlines()[0]))
+        for options in (("--report", "-", "--events", "-"), ("--record", "-", "--report=-"),
+                        ("--events", "/dev/stdout", "--record", "-")):
+            both = self.fabemu("run", "--topo", "kary:2,2", *options, "--", "true")
+            self.assertEqual((both.returncode, both.stdout), (2, ""), options)
+            self.assertIn("only one of --report, --events, --record", both.stderr)
         up = self.start("up", "--topo", "kary:2,2", "--report", "-", "u")
         self.assertTrue(until(lambda: self.fabemu("status", "u").returncode == 0))
         self.assertEqual(self.fabemu("down", "u").returncode, 0)

@@ -252,7 +252,7 @@ static int64_t report_number(struct json_object *report, const char *one, const 
     return json_object_get_int64(report);
 }
 
-/* Set @error unless the report of the fabric shows that the row measures what its name says. */
+/* Check by the fabric's report that the program used @transport without drops, else set @error. */
 static void report_check(const char *path, const struct mpi_case *what, enum transport transport,
                          char *error, size_t error_bytes)
 {

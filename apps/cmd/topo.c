@@ -39,8 +39,8 @@ static const struct options_command topo_command = {
              "             a folded Clos network by levels, lowest first: each switch has D\n"
              "             ports down and U ports up; C1, C2..: number of parallel cables\n"
              "             from a switch of level 1, 2.. to each switch below it\n"
-             "  FILE       output of ibnetdiscover or of --write: a name with a '/', or that\n"
-             "             ends in .topo, .txt or .net\n"
+             "  FILE       output of ibnetdiscover or of --write. Its name must have a '/', or\n"
+             "             end in .topo, .txt or .net\n"
              "docs/topo.md has examples and the format of files.",
     .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_JSON | OPTIONS_CHECK,
 };
@@ -396,7 +396,7 @@ int topo_main(int argc, char **argv)
     if (operands > 1 || (operands == 1 && (options.topo || options.nodes)))
         return options_usage_error("topo", "give one SPEC");
     if (operands == 0 && !options.topo && !options.nodes)
-        return options_usage_error("topo", "no SPEC; for example: fabemu topo kary:4,2");
+        return options_usage_error("topo", "SPEC is missing; for example: fabemu topo kary:4,2");
     if (options.json && write && strcmp(write, "-") == 0)
         return options_usage_error("topo",
                                    "--json and --write - cannot be used together: both print to "

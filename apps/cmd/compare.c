@@ -729,7 +729,7 @@ static int compare_run(struct compare *compare)
         status = print_all(compare, files, count);
     }
     for (size_t i = 0; i < count; i++) /* remove empty files */
-        output_end(&files[i].output, !compare->table.rows);
+        output_end(&files[i].output, true);
     for (unsigned i = 0; i < compare->table.wanted; i++)
         json_object_put(compare->table.row[i].report);
     return status;

@@ -352,11 +352,12 @@ int check_main(int argc, char **argv)
     right = audit_right(check);
     if (query_check(name, check,
                     QUERY_FIELDS({"right", json_type_boolean}, {"found", json_type_int}), error,
-                    sizeof error))
+                    sizeof error)) {
         print_message("%s", error);
-    else if (options.json)
+        right = false;
+    } else if (options.json) {
         options_print_json(check);
-    else {
+    } else {
         emu_json_no_controls(check);
         audit_print(stdout, name, check);
     }

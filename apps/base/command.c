@@ -60,11 +60,7 @@ static bool is_file(const char *path)
     return stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-/*
- * Search PATH for @name. Returns 0, with its path in @file (PATH_MAX bytes), or EACCES (found but
- * not executable) or ENOENT.
- */
-static int look_in_path(const char *name, char *file)
+int command_find(const char *name, char *file)
 {
     const char *path = getenv("PATH");
     int err = ENOENT;
@@ -144,7 +140,7 @@ int command_check(const char *name)
     int err = ENOENT;
 
     if (!strchr(name, '/'))
-        err = look_in_path(name, file);
+        err = command_find(name, file);
     else if (is_file(name))
         err = access(name, X_OK) == 0 ? 0 : EACCES;
     else if (access(name, F_OK) == 0)
@@ -171,7 +167,7 @@ static bool is_open_mpi_5(const char *launcher)
 
     if (strchr(name, '/'))
         snprintf(found, sizeof found, "%s", name);
-    else if (look_in_path(name, found))
+    else if (command_find(name, found))
         return false;
     if (!realpath(found, file))
         return false;

@@ -509,8 +509,8 @@ static int check_whole(struct parse *p)
 
     p->line = 0;
     if (!err && !p->cluster.hosts)
-        err = wrong(p, -EINVAL,
-                    "the file has no host; a host is two lines: host NAME, port DEVICE");
+        err =
+            wrong(p, -EINVAL, "the file has no host; a host is two lines: host NAME, port DEVICE");
     if (!err && !(p->seen & SEEN_FABRIC))
         err = wrong(p, -EINVAL, "no line names the fabric; write, for example: fabric 7");
     if (!err && !(p->seen & SEEN_KEY))

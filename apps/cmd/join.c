@@ -104,9 +104,8 @@ int join_main(int argc, char **argv)
     if (status >= 0)
         return status;
     if (!options.cluster || argc > options.operands)
-        return options_usage_error("join", options.cluster
-                                               ? "join takes no operands"
-                                               : "option --cluster FILE is missing");
+        return options_usage_error("join", options.cluster ? "join takes no operands"
+                                                           : "option --cluster FILE is missing");
     hosts_socket_name(name, sizeof name, options.name ? options.name : "default");
     status = options_fabric(&config, &graph, &options, name);
     if (status)

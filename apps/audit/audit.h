@@ -5,8 +5,8 @@
  * While the workers are held between two passes, an audit recounts the contents of devices
  * (audit.c): credits of links, slots of switches, channels, packets, states of collectives, and
  * references to buffers. While the workers run, it checks the routing tables of devices (routes.c),
- * and the trees of groups in devices (groups.c), against what the manager has planned. A *part* of
- * a group is its table in one device.
+ * and the trees of groups in devices (groups.c), against the manager's plan. A *part* of a group is
+ * its table in one device.
  */
 #ifndef APPS_AUDIT_AUDIT_H
 #define APPS_AUDIT_AUDIT_H
@@ -41,7 +41,7 @@ struct fabric_audit {
 
 /**
  * fabric_audit - check a fabric. On several hosts each checks its own devices, and the coordinator
- * adds the results (struct fabric_mirror).
+ * adds up the results (struct fabric_mirror).
  * fabric_audit_host() - check only the devices of this host.
  * @now_ps: on clock virtual, the time that fabric_advance() has reached.
  * @routes: check the routing tables, too. This does not hold the workers, but it is the slowest
@@ -105,7 +105,7 @@ struct fabric_place {
     const struct fabric_group *group; /* the group that the error concerns; NULL: none */
 };
 
-/* audit.c: count an error, and describe it if there are not too many. */
+/* audit.c: count an error. Describe it unless FABRIC_FINDINGS errors are described already. */
 __attribute__((format(printf, 3, 4))) void fabric_found(struct fabric_audit *audit,
                                                         const struct fabric_place *place,
                                                         const char *format, ...);

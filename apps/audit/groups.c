@@ -4,10 +4,10 @@
  * that the reservations of groups add up.
  *
  * The tree of switches is read from the tables of the switches. Each edge must exist at both ends
- * and use a cable that is in use. There must be one edge less than there are switches, and from
- * each switch the ports upwards must lead to the top. Then the edges connect all switches without a
- * circle. Each member must be a leaf exactly once. With acknowledgments, the link engines that
- * combine contributions for a group (those of its members, or of switches) must form a tree, too.
+ * and use a cable that is in use. A tree of N switches must have N - 1 edges. From each switch the
+ * ports upwards must lead to the top. Then the edges connect all switches without a cycle. Each
+ * member must be a leaf exactly once. With acknowledgments, the link engines that combine
+ * contributions for a group (those of its members, or of switches) must form a tree, too.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -109,7 +109,7 @@ static uint32_t tree_edge(const struct groups_audit *a, uint32_t s, uint32_t por
     }
     if (a->fabric->links.routed->sw[s].end[port].kind == TOPO_END_NONE &&
         !groups_keep_trees(&a->fabric->config))
-        wrong_at(a, s, port, "an edge of the tree uses a cable that is out");
+        wrong_at(a, s, port, "an edge of the tree uses a cable that is out of use");
     if (end->kind == TOPO_END_NODE) {
         if (a->leaves[end->id] == a->serial)
             wrong_at(a, s, port, "node %u is a leaf of the tree twice", end->id);
@@ -142,7 +142,7 @@ static bool leads_up(const struct groups_audit *a, const struct group_place *pla
             return true;
         at = place[at].up;
     }
-    return false; /* a circle */
+    return false; /* a cycle */
 }
 
 static void tree_shape(const struct groups_audit *a)

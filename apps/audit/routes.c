@@ -5,8 +5,8 @@
  * From each switch with nodes, all routes to each destination are followed through the tables. The
  * *candidates* of a switch are the ports that its table permits. Each switch on the way must have a
  * candidate, the cables must be in use, and the routes must end at the destination. If the first
- * switch has no candidate, a search over the cables finds out whether any route up and then down
- * exists. If none exists because links are out, the table is right.
+ * switch has no candidate, a search over the cables finds out whether any route leads up and then
+ * down to the destination. If none does, because links are out of use, the table is right.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 
 enum route_state {
     ROUTE_UNKNOWN,
-    ROUTE_FOLLOWED, /* being followed: a route that reaches the switch again is a circle */
+    ROUTE_FOLLOWED, /* being followed: a route that comes back to the switch is a circle */
     ROUTE_ARRIVES,  /* all routes from the switch reach the destination */
     ROUTE_WRONG     /* some routes do not reach it; this has been reported */
 };
@@ -87,7 +87,7 @@ static bool route_arrives(const struct routes_audit *a, uint32_t s)
     return arrives;
 }
 
-/* Return whether any route, up and then down, exists from switch @from to the destination. */
+/* Return whether any route leads up and then down from switch @from to the destination. */
 static bool route_exists(const struct routes_audit *a, uint32_t from)
 {
     const struct topo_graph *graph = a->graph;

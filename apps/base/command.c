@@ -4,7 +4,7 @@
  *
  * The environment uses only documented interfaces: libfabric's provider path, and MCA parameters.
  * Debian's openmpi-mca-params.conf excludes mtl ofi and osc pt2pt, and for Open MPI 5 also btl ofi,
- * so these are allowed here.
+ * so this file allows them.
  *
  * One rule holds for each variable (docs/manual.md states it for users): a value that the user has
  * set is kept. If it prevents programs from using the fabric, a line on stderr says so. An empty
@@ -60,11 +60,7 @@ static bool is_file(const char *path)
     return stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-/*
- * Search PATH for @name. Returns 0, with its path in @file (PATH_MAX bytes), or EACCES (found but
- * not executable) or ENOENT.
- */
-static int look_in_path(const char *name, char *file)
+int command_find(const char *name, char *file)
 {
     const char *path = getenv("PATH");
     int err = ENOENT;
@@ -98,7 +94,7 @@ bool command_is_launcher(const char *name)
 
 unsigned long command_processes(char *const *argv)
 {
-    /* options that may stand before the number, and how many words follow each of them */
+    /* options that may stand before the number, and the number of words that follow each of them */
     static const struct {
         const char *name;
         unsigned words;
@@ -144,7 +140,7 @@ int command_check(const char *name)
     int err = ENOENT;
 
     if (!strchr(name, '/'))
-        err = look_in_path(name, file);
+        err = command_find(name, file);
     else if (is_file(name))
         err = access(name, X_OK) == 0 ? 0 : EACCES;
     else if (access(name, F_OK) == 0)
@@ -161,8 +157,8 @@ int command_check(const char *name)
 }
 
 /*
- * Return whether @launcher, or mpirun if it is NULL, is of Open MPI 5, which has prterun in the
- * same folder. A missing mpirun counts as Open MPI 4.
+ * Return whether @launcher, or mpirun if it is NULL, belongs to Open MPI 5, which has prterun in
+ * the same folder. A missing mpirun counts as Open MPI 4.
  */
 static bool is_open_mpi_5(const char *launcher)
 {
@@ -171,7 +167,7 @@ static bool is_open_mpi_5(const char *launcher)
 
     if (strchr(name, '/'))
         snprintf(found, sizeof found, "%s", name);
-    else if (look_in_path(name, found))
+    else if (command_find(name, found))
         return false;
     if (!realpath(found, file))
         return false;
@@ -210,7 +206,7 @@ static const struct setting settings[] = {
 static const struct setting settings_4[] = {
     {"OMPI_MCA_pml", "cm", "cm", {0}},
     {"OMPI_MCA_btl", "self", NULL, {0}},
-    {"OMPI_MCA_osc", "^monitoring,portals4,rdma,ucx", NULL, {0}}, /* leaves fabemu, sm, pt2pt */
+    {"OMPI_MCA_osc", "^monitoring,portals4,rdma,ucx", NULL, {0}}, /* permits fabemu, sm, pt2pt */
     {"OMPI_MCA_rmaps_base_oversubscribe", "1", NULL, {"OMPI_MCA_rmaps_base_no_oversubscribe"}},
     /* MPICH otherwise sends messages between processes of one host through shared memory */
     {"MPIR_CVAR_NOLOCAL",
@@ -239,7 +235,7 @@ struct walk {
 };
 
 /* Return the user's value; NULL: it is not set, or empty. */
-static const char *users(const char *name)
+static const char *user_value(const char *name)
 {
     const char *value = getenv(name);
 
@@ -291,7 +287,7 @@ static bool list_allows(const char *list, const char *component)
 
 static void check_list(const char *name, const char *needs)
 {
-    const char *value = users(name);
+    const char *value = user_value(name);
 
     if (value && !list_allows(value, needs))
         print_message(
@@ -302,7 +298,7 @@ static void check_list(const char *name, const char *needs)
 
 static void set_unless_users(const struct walk *walk, const char *name, const char *value)
 {
-    if (!users(name))
+    if (!user_value(name))
         walk->each(walk->context, name, value);
 }
 
@@ -336,7 +332,7 @@ static void apply_all(const struct walk *walk, const struct setting *setting, si
 static bool prepend(char *ret, size_t ret_bytes, const char *name, const char *dir,
                     const char *otherwise)
 {
-    const char *had = users(name) ? users(name) : otherwise;
+    const char *had = user_value(name) ? user_value(name) : otherwise;
     size_t bytes = strlen(dir), length;
 
     if (bytes + strlen(had) + 2 > ret_bytes)
@@ -387,9 +383,9 @@ static void set_in_each_locale(const struct walk *walk, const char *suffix, cons
 }
 
 /* Return the user's launch agent, without the part that an earlier `fabemu env` has added. */
-static const char *users_agent(void)
+static const char *user_agent(void)
 {
-    const char *agent = users("OMPI_MCA_orte_launch_agent");
+    const char *agent = user_value("OMPI_MCA_orte_launch_agent");
 
     if (!agent)
         return "orted";
@@ -428,13 +424,13 @@ static void set_agent(const struct walk *walk, const char *socket_path, const ch
                          AGENT_BEGINS "%s FI_PROVIDER=%s FI_PROViDER=%s FI_PROVIDER_PATH=%s "
                                       "FI_PROViDER_PATH=%s " PROVIDER_NAME_VARIABLE "=%s %s",
                          socket_path, provider, provider, path, path, walk->provider,
-                         users_agent()) < sizeof agent)
+                         user_agent()) < sizeof agent)
         walk->each(walk->context, "OMPI_MCA_orte_launch_agent", agent);
 }
 
 static void set_provider(const struct walk *walk, const char *socket_path, const char *dir)
 {
-    const char *provider = users("FI_PROVIDER") ? users("FI_PROVIDER") : walk->provider;
+    const char *provider = user_value("FI_PROVIDER") ? user_value("FI_PROVIDER") : walk->provider;
     char path[4096];
 
     check_list("FI_PROVIDER", walk->provider);
@@ -445,7 +441,7 @@ static void set_provider(const struct walk *walk, const char *socket_path, const
             sizeof path);
         return;
     }
-    if (strcmp(walk->provider, PROVIDER_NAME) != 0 || users(PROVIDER_NAME_VARIABLE))
+    if (strcmp(walk->provider, PROVIDER_NAME) != 0 || user_value(PROVIDER_NAME_VARIABLE))
         walk->each(walk->context, PROVIDER_NAME_VARIABLE, walk->provider);
     set_in_each_locale(walk, "", provider);
     set_in_each_locale(walk, "_PATH", path);
@@ -552,9 +548,9 @@ int command_environment(char **argv, const char *socket_path, const char *provid
 
     setenv(COMMAND_MARK, mark, 1);
     for (size_t i = 0; i < sizeof tmpdirs / sizeof tmpdirs[0]; i++)
-        setenv(tmpdirs[i], scratch, !users(tmpdirs[i])); /* unless it is set */
+        setenv(tmpdirs[i], scratch, !user_value(tmpdirs[i])); /* unless it is set */
     decide_oversubscribe(argv);
-    bool provider_is_users = users(PROVIDER_INCLUDE);
+    bool provider_is_users = user_value(PROVIDER_INCLUDE);
     int err = env_each(socket_path, provider, command_is_launcher(argv[0]) ? argv[0] : NULL, set,
                        NULL, error, error_bytes);
     /* Open MPI refuses an option that excludes providers together with this variable. With the
@@ -577,7 +573,7 @@ void command_prepare_virtual(bool tsc)
 
     /* A rank without work sleeps in the provider. Open MPI would also yield after each poll, and
        beside busy programs a yield takes milliseconds. */
-    setenv(YIELDS, "0", !users(YIELDS));
+    setenv(YIELDS, "0", !user_value(YIELDS));
     if (!emu_plugin_dir(dir, sizeof dir, CLOCK_LIBRARY, CLOCK_BUILT)) {
         print_message("%s is not built: programs will see the host's time", CLOCK_LIBRARY);
         return;

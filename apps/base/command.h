@@ -12,6 +12,12 @@
 
 #define COMMAND_MARK "FABEMU_RUN" /* environment variable that marks the processes of COMMAND */
 
+/**
+ * command_find - search PATH for program @name. @file: gets its path; a buffer of PATH_MAX bytes.
+ * Errors: EACCES, it is not executable; ENOENT.
+ */
+int command_find(const char *name, char *file);
+
 /** command_check - check that @name can be executed. Prints errors. Returns 0 or an exit status. */
 int command_check(const char *name);
 

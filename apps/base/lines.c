@@ -93,9 +93,9 @@ static void file_fails(struct lines *file, int err)
 
 /*
  * Write waiting lines without blocking. Returns the number of bytes written, or -errno. A regular
- * file never blocks. If a pipe or terminal could not be opened again (another user owns it), it
- * takes PIPE_BUF bytes without blocking when poll() says so, unless another process fills it in
- * between.
+ * file never blocks. If a pipe or terminal could not be opened again (another user owns it), poll()
+ * says when it has space for PIPE_BUF bytes. The write then blocks only if another process has
+ * filled this space in between.
  */
 static ssize_t file_write(struct lines *file)
 {

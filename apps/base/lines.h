@@ -17,7 +17,7 @@
 struct lines {
     int fd;                  /* -1 if there is no file, or a write has failed */
     bool opened;             /* lines_open() has opened fd, with O_NONBLOCK */
-    mode_t type;             /* of the file: S_IFIFO, ... */
+    mode_t type;             /* type of the file: S_IFIFO, ... */
     int epoll;               /* borrowed */
     const char *what;        /* what the lines are, for messages to the user */
     struct emu_json_buf out; /* waiting lines; the first one may be partly written */

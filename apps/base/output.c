@@ -98,7 +98,7 @@ int output_begin(int fd)
         return 0; /* O_APPEND, from the shell's >>: keep the contents */
     if (lseek(fd, 0, SEEK_CUR) > 0 ||
         (fstat(STDOUT_FILENO, &standard) == 0 && is_same(&st, &standard)))
-        return 0; /* standard output, which other processes write, too */
+        return 0; /* standard output, to which other processes write, too */
     return ftruncate(fd, 0) ? -errno : 0;
 }
 

@@ -23,8 +23,8 @@ struct output {
 #define OUTPUT_NONE ((struct output){.fd = -1})
 
 /**
- * output_is_stdout - return whether @path names standard output. NULL is no path. Text for people
- * then goes to standard error, so that standard output has only the data.
+ * output_is_stdout - return whether @path, which may be NULL, names standard output. If it does,
+ * text for people goes to standard error, so that standard output has only the data.
  */
 bool output_is_stdout(const char *path);
 
@@ -43,7 +43,7 @@ const char *output_why(int err);
 
 /**
  * output_begin - truncate the file. Does nothing if @fd is -1, not a regular file, in append mode,
- * or standard output, which the user's program writes, too. Errors: those of ftruncate().
+ * or standard output, to which the user's program writes, too. Errors: those of ftruncate().
  */
 int output_begin(int fd);
 

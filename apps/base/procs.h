@@ -23,17 +23,17 @@ void procs_name(pid_t pid, char *name, size_t name_bytes);
 int procs_pidfd(int socket, pid_t pid);
 
 /**
- * procs_exit_reason - write to @how, as far as it is known, how process @pid has ended. The process
- * has closed its connection. @pidfd: from procs_pidfd(). @exits: it had announced its exit. Returns
- * false if it still runs. Never waits. From Linux 6.16 on, the kernel always knows the exit status.
- * Older kernels forget it when the parent reaps the process.
+ * procs_exit_reason - describe in @how the end of process @pid, which has closed its connection, as
+ * far as the end is known. @pidfd: from procs_pidfd(). @exits: the process had announced its exit.
+ * Returns false if it still runs. Never waits. From Linux 6.16 on, the kernel always knows the exit
+ * status. Older kernels forget it when the parent reaps the process.
  */
 bool procs_exit_reason(pid_t pid, int pidfd, bool exits, char *how, size_t how_bytes);
 
 /** procs_is_stopped - return whether @pid is known to be stopped by a signal or a debugger. */
 bool procs_is_stopped(pid_t pid);
 
-/* What procs_stopped_for() remembers about a process. Zeros: it was not stopped. */
+/* The state of procs_stopped_for() for one process. Zeros: the process was not stopped. */
 struct procs_stop {
     uint64_t since_ns; /* when it was first found stopped, by emu_now_ns(); 0: it is not stopped */
     uint64_t switches; /* context switches of its main thread at since_ns */

@@ -25,7 +25,7 @@ struct quantity_unit {
     uint64_t factor; /* number of stored units in this unit */
 };
 
-/* How a quantity is written, and its limits. */
+/* The form in which a quantity is written, and its limits. */
 struct quantity_form {
     const struct quantity_unit *units; /* ended by a row with the name NULL; NULL: no units */
     uint64_t bare; /* factor of a number without a unit; 0: only the number 0 needs no unit */
@@ -40,8 +40,8 @@ struct quantity_form {
 extern const struct quantity_unit quantity_times[];
 
 /*
- * Sizes, with the units of GNU programs, stored in bytes: B; K, M, G and KiB, MiB, GiB are powers
- * of 1024; kB, KB, MB and GB are powers of 1000.
+ * Sizes, stored in bytes. The units are those of GNU programs: B; powers of 1024: K, M, G, KiB, MiB
+ * and GiB; powers of 1000: kB, KB, MB and GB.
  */
 extern const struct quantity_unit quantity_sizes[];
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * schedstat.c - how long the threads of a process waited for a core, as the kernel counts it.
+ * schedstat.c - measure how long the threads of a process waited for a core.
  *
  * The kernel counts for each thread how long it was in a run queue (sched_info.run_delay). A sample
- * reads one small file per thread, and adds the difference from the thread's last count.
+ * reads this count from one small file per thread, and adds up the increases since the last sample.
  *
  * The kernel adds a wait to its count only when the wait ends. If a thread is runnable now and has
  * not run since the last sample, we assume that it has waited all that time. A sample counts that

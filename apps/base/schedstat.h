@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * schedstat.h - how long the threads of a process waited for a core (a *wait*), as the kernel
- * counts it in /proc/PID/task/TID/schedstat.
+ * schedstat.h - measure how long the threads of a process waited for a core (a *wait*). The kernel
+ * counts this in /proc/PID/task/TID/schedstat.
  */
 #ifndef APPS_BASE_SCHEDSTAT_H
 #define APPS_BASE_SCHEDSTAT_H
@@ -13,8 +13,8 @@ struct waits;
 
 /**
  * waits_open - start to sample process @pid. Keeps a descriptor of its folder in /proc open, so a
- * later process with the same number is never sampled. Errors: -ESRCH, no such process, or it is in
- * another pid namespace; -ENOTSUP, the kernel does not count waits; -EACCES, -EMFILE, -ENOMEM.
+ * later process with the same number is never sampled. Errors: -ESRCH, the process has ended or is
+ * in another pid namespace; -ENOTSUP, the kernel does not count waits; -EACCES, -EMFILE, -ENOMEM.
  */
 int waits_open(struct waits **ret, pid_t pid);
 
@@ -27,11 +27,11 @@ void waits_close(struct waits *waits);
 
 struct waits_delta {
     uint64_t ns;      /* sum over all threads: the waits that this sample counts */
-    uint64_t over_ns; /* part of ns before the last sample, because a wait counts at its end */
+    uint64_t over_ns; /* part of ns that passed before the last sample: a wait counts at its end */
     /*
      * The maximum over all threads: the thread's waits in this sample, without the normal waits for
      * a shared core. If the mean wait for a core is at most WAITS_SHARED_NS, the waits do not
-     * count. If it is at least twice as long, they count in full.
+     * count. From twice WAITS_SHARED_NS on, they count in full.
      */
     uint64_t starved_ns;
 };

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Interval of the lines. A command must not be silent for 10 s, so 1 s is left for a slow start. */
+/* Interval of the lines. A command must not be silent for 10 s, and may take 1 s to start. */
 #define SILENCE_MS 9000
 
 /* All zero: no thread runs, and the functions below do nothing. */

@@ -23,10 +23,10 @@
 
 #define CABLES       8u
 #define CREDITS      256u /* credits of each cable */
-#define NODES        16u  /* nodes of the network that the segments belong to */
+#define NODES        16u  /* nodes of the network to which the segments belong */
 #define BURST        128u /* maximum segments of a cable in one step */
 #define BUFS         16384u
-#define WINDOW       1024u /* frames of a session, as WINDOW_MOST in apps/cluster/links.c */
+#define WINDOW       1024u /* window of a session, in frames: WINDOW_MOST of apps/cluster/links.c */
 #define FRAMES       4096u /* frames of both ends together */
 #define SILENT_NS    5000000000ull
 #define CONNECT_NS   2000000000ull
@@ -316,7 +316,7 @@ static uint64_t hosts_moved(const struct two_hosts *hosts)
     return emu_count_read(&emu_hostlink_counts(hosts->host[1].link, 0)->entries_received);
 }
 
-/* Set ns[0] to the ns per segment at the sending end, and ns[1] to those at the receiving end. */
+/* Set ns[0] to the time per segment at the sending end, and ns[1] to that at the receiving end. */
 static void hosts_sample(struct two_hosts *hosts, uint64_t sample_ns, double ns[2])
 {
     uint64_t spent_ns[2] = {0}, from = hosts_moved(hosts);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * internal.h - what the files of `fabemu bench` share. A benchmark takes *samples* and prints their
- * median as a *row*. The *bound* of a row is what a simple loop with only the unavoidable work
- * reaches.
+ * internal.h - shared by the files of `fabemu bench`. A benchmark takes *samples* and prints their
+ * median as a *row*. The *bound* of a row is the result of a simple loop that does only the
+ * unavoidable work.
  * Thread: only the main thread calls these functions.
  */
 #ifndef APPS_BENCH_INTERNAL_H
@@ -39,7 +39,7 @@ struct bench_samples {
 /* One line of the table, or one object of the JSON list. */
 struct bench_row {
     const char *name;
-    const char *unit; /* a row in "us" or "ns" is better if it is smaller; all others if larger */
+    const char *unit; /* smaller values are better in "us" and "ns", larger values in other units */
     const struct bench_samples *samples;
     const struct bench_samples *bound; /* samples of the bound; NULL: none */
     struct json_object *conditions;    /* of this row alone, or NULL; bench_row() frees it */
@@ -52,7 +52,7 @@ struct bench_row {
 void bench_begin(struct bench *bench);
 /** bench_row - print a row. A row with an error makes the whole run fail. */
 void bench_row(struct bench *bench, const struct bench_row *row);
-/** bench_end - print the end of the list and free what bench_begin() allocated. */
+/** bench_end - print the end of the list and free the memory of bench_begin(). */
 void bench_end(struct bench *bench);
 
 /**

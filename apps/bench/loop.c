@@ -5,9 +5,9 @@
  *
  * For each segment a switch reads the entry from the cable, looks up its output ports, takes one of
  * them round robin, and writes the entry into the next cable. If that cable is full, the segment
- * waits where it is, and so do all segments behind it. In simulated time an entry also has the time
- * of its arrival: a segment leaves when its link is free, and it arrives one hop later. A pass over
- * the network is then a window of one hop's length, so a segment never moves twice in a pass.
+ * waits where it is, and so do all segments behind it. In simulated time an entry also has its time
+ * of arrival. A segment leaves when its link is free, and arrives one hop later. Each pass over the
+ * network is a window that is as long as one hop, so a segment never moves twice in a pass.
  *
  * The loop has no payloads, headers, queues, channels, collectives, faults or counters, and no
  * second thread. Its entries are as large as those of the fabric.

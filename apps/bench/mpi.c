@@ -17,6 +17,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "apps/base/command.h"
 #include "apps/bench/internal.h"
 #include "emu/util/plugin.h"
 
@@ -94,22 +95,6 @@ struct results {
 
 /* --- the programs ------------------------------------------------------------------- */
 
-static bool in_path(const char *name)
-{
-    char *path = strdup(getenv("PATH") ? getenv("PATH") : "/usr/bin:/bin");
-    char *rest = path;
-    char *dir;
-    bool found = false;
-
-    while (!found && (dir = strsep(&rest, ":"))) {
-        char file[PATH_MAX];
-        snprintf(file, sizeof file, "%s/%s", *dir ? dir : ".", name);
-        found = access(file, X_OK) == 0;
-    }
-    free(path);
-    return found;
-}
-
 static void own_path(char *ret, size_t ret_bytes)
 {
     ssize_t bytes = readlink("/proc/self/exe", ret, ret_bytes - 1);
@@ -136,7 +121,7 @@ bool bench_mpi_missing(char *what, size_t what_bytes)
     static const char *const programs[] = {"mpi_pingpong_bench", "mpi_allreduce_bench"};
     char path[PATH_MAX];
 
-    if (!in_path("mpirun")) {
+    if (command_find("mpirun", path)) {
         snprintf(what, what_bytes,
                  "mpirun was not found; install Open MPI: apt-get install openmpi-bin");
         return true;
@@ -252,7 +237,7 @@ static int64_t report_number(struct json_object *report, const char *one, const 
     return json_object_get_int64(report);
 }
 
-/* Set @error unless the report of the fabric shows that the row measures what its name says. */
+/* Check by the fabric's report that the program used @transport without drops, else set @error. */
 static void report_check(const char *path, const struct mpi_case *what, enum transport transport,
                          char *error, size_t error_bytes)
 {

@@ -82,7 +82,7 @@ static int parts_read(struct calls_file *file, struct json_object *list, const c
         left -= part->bytes;
     }
     if (!err && !count)
-        err = fail(-EINVAL, error, error_bytes, "%s: it has the calls of no process", path);
+        err = fail(-EINVAL, error, error_bytes, "%s: its list of processes is empty", path);
     if (!err && left)
         err = fail(-EINVAL, error, error_bytes, "%s: %zu bytes follow its calls", path, left);
     return err;

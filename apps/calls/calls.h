@@ -3,9 +3,9 @@
  * calls.h - files with the calls of processes in simulated time (`--compute record:FILE`).
  *
  * A file begins with a line of JSON: `calls` is the version of the format, `origin` says where the
- * file comes from, and `processes` is a list with the `rank`, the number of `calls` and the number
- * of `bytes` of each process, and whether it `ended` well, which means that it detached. The calls
- * of the processes follow, in the order of the list (emu/hostif/calls.h). The last call of a
+ * file comes from, and `processes` has an object for each process. This object has the `rank`, the
+ * number of `calls`, their `bytes`, and whether the process `ended` well, that is, detached. The
+ * calls of the processes follow, in the order of the list (emu/hostif/calls.h). The last call of a
  * process that ended well is EMU_CALL_END.
  */
 #ifndef APPS_CALLS_H
@@ -22,7 +22,7 @@ struct json_object;
 
 /* The calls of a process. */
 struct calls_part {
-    int64_t rank; /* of the process in its MPI job, or its node */
+    int64_t rank; /* rank of the process in its MPI job, or number of its node */
     const uint8_t *data;
     size_t bytes;
     bool used; /* a process replays it */
@@ -47,7 +47,7 @@ bool calls_check(const uint8_t *data, size_t bytes, uint64_t *calls);
 int calls_read(struct calls_file *ret, const char *path, char *error, size_t error_bytes);
 void calls_release(struct calls_file *file);
 
-/** calls_write - write a file. Takes over the reference to @origin. @part: of @parts processes. */
+/** calls_write - write a file. Takes over the reference to @origin. @part: for each process. */
 void calls_write(FILE *out, struct json_object *origin, const struct calls_part *part,
                  size_t parts);
 

@@ -54,7 +54,7 @@ static void *thread_main(void *arg)
     bool ended = false;
     sigset_t blocked;
 
-    sigemptyset(&blocked); /* so that write() fails with EPIPE or EFBIG instead of a signal */
+    sigemptyset(&blocked); /* then write() fails with EPIPE or EFBIG, and no signal comes */
     sigaddset(&blocked, SIGPIPE);
     sigaddset(&blocked, SIGXFSZ);
     pthread_sigmask(SIG_BLOCK, &blocked, NULL);
@@ -93,7 +93,7 @@ static int thread_start(struct capture_thread *capture, int memfd)
     return err;
 }
 
-static int cannot(int err, const struct capture_plan *plan, char *error, size_t error_bytes)
+static int capture_error(int err, const struct capture_plan *plan, char *error, size_t error_bytes)
 {
     if (err == -EMSGSIZE)
         return capture_files_small(plan->files, error, error_bytes);
@@ -122,19 +122,19 @@ int capture_begin(struct capture_thread **ret, struct fabric *fabric,
                                &memfd);
     capture_filter_release(&filter);
     if (err)
-        return cannot(err, plan, error, error_bytes);
+        return capture_error(err, plan, error, error_bytes);
     capture = calloc(1, sizeof *capture);
     if (!capture) {
         close(memfd);
         fabric_capture_stop(fabric);
-        return cannot(-ENOMEM, plan, error, error_bytes);
+        return capture_error(-ENOMEM, plan, error, error_bytes);
     }
     capture->plan = plan;
     err = thread_start(capture, memfd);
     if (err) {
         fabric_capture_stop(fabric);
         free(capture);
-        return cannot(err, plan, error, error_bytes);
+        return capture_error(err, plan, error, error_bytes);
     }
     *ret = capture;
     return 0;

@@ -149,7 +149,7 @@ int capture_files_next(struct capture_files *files)
         return -EFBIG;
     if (next->fd < 0)
         err = name_of(files, at, name) ? output_open(next, name, 0) : -ENAMETOOLONG;
-    next->path = files->path; /* not the name of this file, so output_end() never removes it */
+    next->path = files->path; /* names another file, so output_end() never removes this one */
     if (!err && (ftruncate(next->fd, 0) || lseek(next->fd, 0, SEEK_SET)))
         err = -errno;
     if (err)

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #define PIPE_BYTES \
-    4096u /* a pipe for which poll() returns POLLOUT accepts this many without blocking */
+    4096u /* a pipe for which poll() returns POLLOUT accepts this many bytes without blocking */
 #define END_MS     1000
 #define BLOCK_MOST (PCAPNG_DATA_MOST + 256u)
 
@@ -48,8 +48,8 @@ static bool wait_writable(const struct pcapng *file)
 }
 
 /*
- * Remove the last @bytes from the end of the file: they are the part of a buffer that was written
- * before an error.
+ * Remove the last @bytes of the file. They are the part of the buffer that was written before an
+ * error.
  */
 static void take_back(const struct pcapng *file, size_t bytes)
 {

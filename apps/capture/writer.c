@@ -38,7 +38,7 @@ struct counts {
 
 struct capture_writer {
     struct emu_tap_area *area;
-    struct emu_tap_area head; /* a copy of its beginning */
+    struct emu_tap_area head; /* a copy of the area's beginning */
     struct source *source;    /* by ring */
     struct counts *counts;    /* by interface */
     struct source **busy;     /* sources that are not empty in this step */
@@ -115,8 +115,8 @@ static bool has_room(const struct capture_writer *writer, uint64_t bytes)
 }
 
 /*
- * Return the unit of times in the file. Traffic has times to the picosecond. Programs usually run
- * for longer, and Wireshark 4.0 shows wrong times after 18 ms if the unit is a picosecond.
+ * Return the unit of times in the file: a picosecond for `fabemu traffic`. Programs usually run for
+ * longer, and Wireshark 4.0 shows wrong times after 18 ms if the unit is a picosecond.
  */
 static uint32_t unit_ps(const struct capture_writer *writer)
 {
@@ -239,7 +239,7 @@ static uint32_t oldest(const struct capture_writer *writer)
 
 /*
  * Write the statistics of each interface. @last: the capture has ended, so every record that is not
- * in the files counts as lost. Before the end, only records that the workers have dropped do.
+ * in the files counts as lost. Before the end, only dropped records count as lost.
  */
 static void write_statistics(struct capture_writer *writer, bool last)
 {

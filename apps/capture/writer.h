@@ -15,7 +15,7 @@
 struct capture_files;
 struct capture_writer;
 
-/* How many records are in the files, and how many are not, by reason. */
+/* The number of records in the files, and the numbers of other records by reason. */
 struct capture_written {
     uint64_t records; /* in the files now */
     uint64_t missed;  /* dropped before the writer stopped, because the ring of a worker was full */

@@ -158,8 +158,8 @@ static int read_key(FILE *from, const char *name, uint8_t key[static CLUSTER_KEY
     explicit_bzero(text, sizeof text);
     return good ? 0
                 : fail(-EINVAL, error, error_bytes,
-                       "%.200s: no key: it must be %d bytes, or %d hexadecimal digits", name,
-                       CLUSTER_KEY_BYTES, 2 * CLUSTER_KEY_BYTES);
+                       "%.200s: this is not a key: it must be %d bytes, or %d hexadecimal digits",
+                       name, CLUSTER_KEY_BYTES, 2 * CLUSTER_KEY_BYTES);
 }
 
 /*
@@ -191,10 +191,10 @@ int cluster_key(const struct cluster *cluster, uint8_t key[static CLUSTER_KEY_BY
         err = fail(-EIO, error, error_bytes, "%.200s: cannot read the key: %s", name,
                    strerror(errno));
     } else if (!S_ISREG(is.st_mode)) {
-        err = fail(-EINVAL, error, error_bytes, "%.200s: no key: it is not a regular file", name);
+        err = fail(-EINVAL, error, error_bytes, "%.200s: the key must be in a regular file", name);
     } else if (is.st_mode & 077) {
         err = fail(-EACCES, error, error_bytes,
-                   "%.200s: other users may read the key: make a new key, and chmod 600 its file",
+                   "%.200s: other users may read the key: make a new key, in a file with mode 600",
                    name);
     } else {
         setvbuf(from, NULL, _IONBF, 0); /* do not leave a copy of the key in a buffer */

@@ -18,7 +18,7 @@
 
 /*
  * Let @epoll report @what when @conn is readable, if @reads is set, and when @conn is writable, if
- * output is queued. If neither is so, @epoll reports nothing, not even the end of the connection.
+ * output is queued. If it waits for neither, it does not even report the end of the connection.
  * @had: the events that the last call requested, at first 0. Updated.
  */
 static inline void hosts_listen_for(int epoll, struct conn *conn, bool reads, uint32_t *had,
@@ -54,7 +54,7 @@ static inline void hosts_listen(int epoll, struct conn *conn, uint32_t *had, voi
 /*
  * If output to a process is a snapshot, or a line longer than HOSTS_PIECE_BYTES, it is sent as
  * *text*, in pieces of up to this size. The hosts do not parse it as JSON; only the process does.
- * At most HOSTS_UNACKED_MOST bytes of text for a process may be sent and not yet read by it.
+ * At most HOSTS_UNACKED_MOST bytes of text for a process may be sent without an acknowledgment.
  * Further text waits in the daemon, which skips snapshots in the meantime. The process's host
  * acknowledges text whenever the process has read HOSTS_ACK_BYTES of it.
  */
@@ -114,7 +114,7 @@ static inline void hosts_text(char *to, size_t bytes, struct json_object *messag
 }
 
 /*
- * numbers.c: write the counters of struct fabric_totals as a list;
+ * hosts_totals_list (numbers.c) - write the counters of struct fabric_totals as a list.
  * hosts_totals_add() - add such a list to @sum. All hosts have the same counters in the same order,
  * which cluster_digest() ensures.
  */
@@ -150,7 +150,7 @@ void hosts_ports_add(struct json_object *list, emu_ports set);
 /**
  * hosts_ports_read - numbers.c: read a set of ports from @list, which another host has sent,
  * beginning at element @at. @ports: number of ports of a switch. Returns false if the list is too
- * short or the set has a port from @ports on.
+ * short, or the set has a port with a number of @ports or more.
  */
 bool hosts_ports_read(emu_ports *ret, struct json_object *list, size_t at, uint32_t ports);
 
@@ -198,10 +198,10 @@ size_t hosts_line_most(const struct fabric *fabric);
 void hosts_limit(struct conn *conn, const struct fabric *fabric, size_t containers_max);
 
 /*
- * Maximum number of lists and objects in a line. Of an agent's lines, a request of a process and a
- * reply to "totals" have the largest number; the latter has an object for each link (64 hosts by 8
- * ports). Of the coordinator's lines, "groups", with three for each group, and a reply of
- * HOSTS_PIECE_BYTES to a process have the largest number.
+ * Maximum number of lists and objects in a line. Of the lines of an agent, a request of a process
+ * and a reply to "totals" have the largest number. The reply has an object for each link (64 hosts
+ * by 8 ports). Of the lines of the coordinator, the call "groups" and a reply of HOSTS_PIECE_BYTES
+ * to a process have the largest number. The call has three for each group.
  */
 #define HOSTS_AGENT_CONTAINERS       2048u
 #define HOSTS_COORDINATOR_CONTAINERS 32768u
@@ -211,7 +211,7 @@ void hosts_limit(struct conn *conn, const struct fabric *fabric, size_t containe
 #define HOSTS_TEST_MOST 100000
 
 #define HOSTS_SAMPLE_BYTES ((size_t)32 << 10) /* size of a piece of a sample */
-/* by how many bytes the last record of a piece may exceed that size */
+/* number of bytes by which the last record of a piece may exceed that size */
 #define HOSTS_SAMPLE_SLACK ((size_t)2 << 10)
 /* maximum number of bytes of counters of a device or a cable */
 #define HOSTS_SAMPLE_ROW 80u

@@ -89,8 +89,8 @@ void cluster_print(const struct cluster *cluster, FILE *to);
 uint32_t cluster_host(const struct cluster *cluster, const char *name);
 
 /**
- * cluster_fabric - return the fabric's number. If the fabric's name is a number, it is this number,
- * else a hash of the name.
+ * cluster_fabric - return the fabric's number: its name if the name is a number, or else a hash of
+ * the name.
  */
 uint64_t cluster_fabric(const struct cluster *cluster);
 

@@ -585,10 +585,10 @@ void links_warn(void *ctx)
 }
 
 /*
- * Return whether another host was rejected since the last report. Only the first pair of ports
- * between two hosts reports this.
+ * If another host was rejected since the last report, store its text in pair->duplicate, and return
+ * true. Only the first pair of ports between two hosts reports this.
  */
-static bool is_news(struct pair *pair)
+static bool take_new_rejection(struct pair *pair)
 {
     char who[REJECTED_BYTES] = "";
 
@@ -604,7 +604,7 @@ const char *links_duplicate(void *ctx, uint32_t *host)
     struct links *links = ctx;
 
     for (uint32_t i = 0; i < links->pairs; i++)
-        if (is_news(&links->pair[i])) {
+        if (take_new_rejection(&links->pair[i])) {
             *host = links->pair[i].host;
             return links->pair[i].duplicate;
         }
@@ -618,7 +618,7 @@ void links_print_duplicates(void *ctx)
     for (uint32_t i = 0; i < links->pairs; i++) {
         struct pair *pair = &links->pair[i];
 
-        if (is_news(pair))
+        if (take_new_rejection(pair))
             print_message(LINKS_DUPLICATE, links->cluster->host[pair->host].name, pair->duplicate);
     }
 }

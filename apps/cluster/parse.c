@@ -94,7 +94,7 @@ static int read_name(const struct parse *p, char **at, const char *what, char *r
 static int once(struct parse *p, unsigned what, const char *name)
 {
     if (p->cluster.hosts)
-        return wrong(p, -EINVAL, "%s after a host; write it before the first one", name);
+        return wrong(p, -EINVAL, "%s comes after a host; write it before the first one", name);
     if (p->seen & what)
         return wrong(p, -EINVAL, "%s is given twice; give it once", name);
     p->seen |= what;
@@ -179,9 +179,9 @@ static int line_host(struct parse *p, char **at)
     if (err)
         return err;
     if (p->cluster.joins)
-        return wrong(p, -EINVAL, "host after join; write all hosts before the first join");
+        return wrong(p, -EINVAL, "host comes after join; write all hosts before the first join");
     if (p->cluster.hosts == CLUSTER_HOSTS_MAX)
-        return wrong(p, -E2BIG, "more than %d hosts", CLUSTER_HOSTS_MAX);
+        return wrong(p, -E2BIG, "the file has more than %d hosts", CLUSTER_HOSTS_MAX);
     bigger = realloc(p->cluster.host, (p->cluster.hosts + 1) * sizeof *bigger);
     if (!bigger)
         return wrong(p, -ENOMEM, "out of memory");
@@ -240,7 +240,7 @@ static int line_port(struct parse *p, char **at)
     int err;
 
     if (!host)
-        return wrong(p, -EINVAL, "port before the first host");
+        return wrong(p, -EINVAL, "port comes before the first host");
     if (!word || strlen(word) >= sizeof port.device)
         return wrong(p, -EINVAL,
                      "port needs a device in the syntax of DPDK, shorter than %zu characters",
@@ -344,7 +344,7 @@ static int line_switches(struct parse *p, char **at)
     bool found = word && strcmp(word, "auto") == 0;
 
     if (!host)
-        return wrong(p, -EINVAL, "switches before the first host");
+        return wrong(p, -EINVAL, "switches comes before the first host");
     if (p->placed)
         return wrong(p, -EINVAL, "switches is given twice at host %s; write one line", host->name);
     p->placed = true;
@@ -366,7 +366,7 @@ static int read_end(const struct parse *p, char **at, uint32_t *host, uint32_t *
     *colon = '\0';
     *host = cluster_host(&p->cluster, word);
     if (*host == CLUSTER_HOSTS_MAX)
-        return wrong(p, -EINVAL, "no host '%.*s' in this file", SHOWN, word);
+        return wrong(p, -EINVAL, "there is no host '%.*s' in this file", SHOWN, word);
     if (i >= p->cluster.host[*host].ports)
         return wrong(p, -EINVAL, "host %s has %u port%s, from 0 on: there is no port %llu", word,
                      p->cluster.host[*host].ports, plural_s(p->cluster.host[*host].ports),
@@ -391,7 +391,7 @@ static int line_join(struct parse *p, char **at)
     if (err)
         return err;
     if (host[0] == host[1])
-        return wrong(p, -EINVAL, "join of host %s with itself", p->cluster.host[host[0]].name);
+        return wrong(p, -EINVAL, "host %s is joined with itself", p->cluster.host[host[0]].name);
     first = host[1] < host[0];
     join = (struct cluster_join){.host = {host[first], host[!first]},
                                  .port = {port[first], port[!first]}};
@@ -399,7 +399,7 @@ static int line_join(struct parse *p, char **at)
         if (!join_differs(&p->cluster.join[i], &join))
             return wrong(p, -EINVAL, "these ports are joined already");
     if (p->cluster.joins == CLUSTER_JOINS_MAX)
-        return wrong(p, -E2BIG, "more than %d joins", CLUSTER_JOINS_MAX);
+        return wrong(p, -E2BIG, "the file has more than %d joins", CLUSTER_JOINS_MAX);
     bigger = realloc(p->cluster.join, (p->cluster.joins + 1) * sizeof *bigger);
     if (!bigger)
         return wrong(p, -ENOMEM, "out of memory");
@@ -433,8 +433,8 @@ static int read_line(struct parse *p, char *line)
             return err ? err : no_more(p, &at, word);
         }
     return wrong(p, -EINVAL,
-                 "no '%.*s' here; a line begins with fabric, key, silent, host, port, switches or "
-                 "join",
+                 "'%.*s' is unknown; a line begins with fabric, key, silent, host, port, switches "
+                 "or join",
                  SHOWN, word);
 }
 
@@ -448,10 +448,11 @@ static int read_bytes(struct parse *p, const char *text, size_t bytes)
     if (bytes && text[bytes - 1] == '\r')
         bytes--;
     if (bytes > LINE_BYTES_MAX)
-        return wrong(p, -EINVAL, "longer than %d characters", LINE_BYTES_MAX);
+        return wrong(p, -EINVAL, "the line is longer than %d characters", LINE_BYTES_MAX);
     for (size_t i = 0; i < bytes; i++)
         if (((unsigned char)text[i] < ' ' && text[i] != '\t') || text[i] == 127)
-            return wrong(p, -EINVAL, "a control character, %d; a cluster file is text", text[i]);
+            return wrong(p, -EINVAL, "the line has control character %d; a cluster file is text",
+                         text[i]);
     memcpy(line, text, bytes);
     line[bytes] = '\0';
     return read_line(p, line);
@@ -508,7 +509,8 @@ static int check_whole(struct parse *p)
 
     p->line = 0;
     if (!err && !p->cluster.hosts)
-        err = wrong(p, -EINVAL, "no host in it; a host is two lines: host NAME, port DEVICE");
+        err =
+            wrong(p, -EINVAL, "the file has no host; a host is two lines: host NAME, port DEVICE");
     if (!err && !(p->seen & SEEN_FABRIC))
         err = wrong(p, -EINVAL, "no line names the fabric; write, for example: fabric 7");
     if (!err && !(p->seen & SEEN_KEY))

@@ -200,7 +200,7 @@ int bench_main(int argc, char **argv)
     }
     bench_end(bench);
     if (skipped)
-        print_message("no MPI rows: %s", missing);
+        print_message("the MPI benchmarks did not run: %s", missing);
     /* rows of MPI that were not measured are an error only if --only names them */
     return bench->failed || (skipped && arguments.only) ? EXIT_FAILURE : EXIT_SUCCESS;
 }

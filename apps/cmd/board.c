@@ -188,7 +188,7 @@ void telemetry_board_release(struct telemetry_board *board)
 
 /* --- rows --------------------------------------------------------------------------- */
 
-/* Values of a device by which rows are ordered, and which determine the row's tone. */
+/* Values of a device, which determine the order of rows and the tone of the row. */
 struct row_values {
     double traffic, waiting, errors, combining;
 };

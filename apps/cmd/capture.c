@@ -254,7 +254,7 @@ int capture_main(int argc, char **argv)
     if (status >= 0)
         return status;
     if (!wanted.file)
-        return options_usage_error("capture", "no file; give -w FILE, or -w - for standard output");
+        return options_usage_error("capture", "-w FILE is missing; -w - writes to standard output");
     if (!read_operands(&wanted, &options, argc, argv))
         return options_usage_error("capture", "the filter has more than %u characters",
                                    CAPTURE_TEXT_BYTES - 1);

@@ -128,10 +128,10 @@ static int print_cluster(struct placed *p, const struct fabric_config *config)
         return EXIT_FAILURE;
     }
     out = fold_begin(&fold, stdout, "    ", FOLD_COLUMNS);
-    fprintf(out, "fabric %s on %s, profile %s: %u host%s, lost when silent for %s, %s\n",
+    fprintf(out, "fabric %s on %s, profile %s: %u host%s, %s; a host is lost after %s of silence\n",
             p->cluster->fabric, p->graph->spec, config->profile.name, p->cluster->hosts,
-            plural_s(p->cluster->hosts), fault_print_time(p->cluster->silent_ns * 1000, silent),
-            *p->cluster->key ? "with a key" : "without a key");
+            plural_s(p->cluster->hosts), *p->cluster->key ? "with a key" : "without a key",
+            fault_print_time(p->cluster->silent_ns * 1000, silent));
     for (p->host = 0; p->host < p->cluster->hosts; p->host++)
         print_host(out, p);
     print_between(out, p);

@@ -35,8 +35,8 @@
 #include "emu/util/printable.h"
 
 #define LISTED_MAX 16  /* values of an option that may be repeated */
-#define WORDS_MAX  160 /* words of a command line of fabemu run, without COMMAND */
-#define WORDS_RUN  7   /* of these, the words that row_run() adds */
+#define WORDS_MAX  160 /* most words of a command line of fabemu run, without COMMAND */
+#define WORDS_RUN  7   /* number of these words that row_run() adds */
 /*
  * Default of --standstill. It is long, because one rank may compute for seconds of simulated time
  * while all others wait. If all ranks wait, the simulated minute passes within seconds.
@@ -53,19 +53,19 @@ struct compare {
     struct list topos, profiles, variants;
     struct list sets;
     const char *seed, *call_ns, *faults; /* NULL: not given */
-    uint32_t date_s;                     /* at time 0 of all runs; seconds since 1970 */
+    uint32_t date_s;                     /* date at time 0 of all runs, in seconds since 1970 */
     const char *compute;
     const char *standstill; /* the value of --standstill */
     const char *out;        /* folder for the files of the runs; NULL: not given */
     const char *csv, *json, *plot;
     char folder[PATH_MAX - 32];
-    char **command; /* of the user, ended by NULL */
+    char **command; /* words of COMMAND, ended by NULL */
     struct compare_table table;
     unsigned runs; /* number of runs in all */
     unsigned run;  /* number of runs that have begun */
     struct silence silence;
     bool ended;         /* --standstill TIME:end ended a run */
-    int interrupted;    /* signal; 0: none */
+    int interrupted;    /* the signal that interrupted the comparison; 0: none */
     sigset_t waited;    /* signals for which run_wait() waits; they are blocked while rows run */
     sigset_t unblocked; /* signal mask without them */
 };
@@ -199,7 +199,7 @@ static void add_option(struct words *words, const char *option, const char *valu
     add_word(words, value);
 }
 
-/* Add the words of a variant. @text: a copy of its text, which is changed, and holds the words. */
+/* Add the words of a variant. @text: a copy of its text, which is cut up and holds the words. */
 static void add_variant(struct words *words, char *text)
 {
     char *rest = NULL;
@@ -547,7 +547,7 @@ static bool record(struct compare *compare, char *compute, size_t bytes)
     return false;
 }
 
-/* Run all rows, or those before an interrupt. The table keeps only the finished rows. */
+/* Run the rows until an interrupt. The table keeps only the finished rows. */
 static void run_all(struct compare *compare)
 {
     bool records = strcmp(compare->compute, "cpu") == 0;
@@ -658,7 +658,7 @@ static int file_print(struct file *file, const struct compare_table *table)
     return EXIT_FAILURE;
 }
 
-/* Print a line that names the files of the user that have been written. */
+/* Print a line with the names of the files that were written for the user. */
 static void print_written(const struct compare *compare, const struct file *files, size_t count)
 {
     char names[4 * PATH_MAX] = "";
@@ -729,7 +729,7 @@ static int compare_run(struct compare *compare)
         status = print_all(compare, files, count);
     }
     for (size_t i = 0; i < count; i++) /* remove empty files */
-        output_end(&files[i].output, !compare->table.rows);
+        output_end(&files[i].output, true);
     for (unsigned i = 0; i < compare->table.wanted; i++)
         json_object_put(compare->table.row[i].report);
     return status;

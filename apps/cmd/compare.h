@@ -20,7 +20,7 @@ struct compare_row {
 struct compare_table {
     struct compare_row row[COMPARE_ROWS_MAX];
     unsigned rows;
-    unsigned wanted; /* rows of the command line; more than `rows` if the user has interrupted */
+    unsigned wanted;     /* rows that the user has requested; more than `rows` after an interrupt */
     const char *compute; /* the value of --compute */
     struct json_object *origin;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * compare_report.c - print the table of `fabemu compare` as text, CSV, JSON or SVG. All figures are
- * those of the reports of `fabemu run` (docs/manual.md).
+ * from the reports of `fabemu run` (docs/manual.md).
  */
 #include "apps/cmd/compare.h"
 

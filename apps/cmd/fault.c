@@ -336,7 +336,7 @@ static void print_past(struct json_object *past)
     long long times = emu_json_number(past, "times", 0), hits = emu_json_number(past, "hits", 0);
 
     if (emu_json_number(past, "faults", 0))
-        printf("%lld more that have ended: %lld time%s, %lld hit%s\n",
+        printf("%lld more have ended: %lld time%s, %lld hit%s\n",
                (long long)emu_json_number(past, "faults", 0), times, plural_s(times), hits,
                plural_s(hits));
 }

@@ -80,11 +80,11 @@ static void raise_limit(__rlimit_resource_t what)
 }
 
 /*
- * Prepare the fabric's process: leave the terminal's foreground process group and the command's
- * standard output, and raise limits to their maximum. The process stays in the session of its
- * parent, in which the attached processes usually are. Linux may schedule each session as a group
- * (sched_autogroup), and then a thread that yields does not let threads of other sessions run: on
- * Linux 6.18 they waited for up to a minute.
+ * Prepare the fabric's process: leave the terminal's foreground process group, replace standard
+ * input and output by /dev/null, and raise limits to their maximum. The process stays in the
+ * session of its parent, in which the attached processes usually are. Linux may schedule each
+ * session as a group (sched_autogroup), and then a thread that yields does not let threads of other
+ * sessions run: on Linux 6.18 they waited for up to a minute.
  */
 static void detach_from_terminal(void)
 {
@@ -132,7 +132,7 @@ static int cannot_serve(int err, char *error, size_t error_bytes)
 struct fabric_process {
     struct fabric_config config;
     struct fabric *fabric;
-    struct links *links;            /* to other hosts; NULL: one host */
+    struct links *links;            /* links to other hosts; NULL: one host */
     int control[CLUSTER_HOSTS_MAX]; /* sockets to the agents of other hosts */
 };
 
@@ -146,7 +146,7 @@ static bool agents_why(const void *links, char *text, size_t bytes)
     return links_launch_why(links, hosts_launch_failed, text, bytes);
 }
 
-/* Start the fabric. On the coordinator, first start the other hosts. Open the ports to them. */
+/* On the coordinator, start the other hosts. Then open the ports to them, and start the fabric. */
 static int host_begin(struct fabric_process *process, const struct host_plan *plan,
                       const char *name, char *error, size_t error_bytes)
 {

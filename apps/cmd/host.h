@@ -75,8 +75,8 @@ void host_signals(sigset_t *ret);
 int host_signal_waits(void);
 
 /**
- * host_event - handle an event in the way that all supervisors have in common: keep the final
- * report and the error of a process that could not attach, and note which process was frozen.
+ * host_event - handle an event as every supervisor must: keep the final report and the error of a
+ * process that could not attach, and note which process was frozen.
  */
 void host_event(struct host *host, struct json_object *event);
 

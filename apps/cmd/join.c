@@ -64,7 +64,7 @@ static int wait_for_end(struct host *host, const char *name, int signal_fd)
 
 static int join(const struct fabric_config *config, const struct hosts_plan *plan)
 {
-    const struct host_plan does = {
+    const struct host_plan tasks = {
         .events_fd = -1, .record_fd = -1, .starter_fd = -1, .timeline.fd = -1, .hosts = plan};
     struct host host;
     char error[1024];
@@ -77,7 +77,7 @@ static int join(const struct fabric_config *config, const struct hosts_plan *pla
     signal(SIGXFSZ, SIG_IGN);
     signal(SIGCHLD, SIG_DFL);
     signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-    int err = host_start(&host, config, &does, error, sizeof error);
+    int err = host_start(&host, config, &tasks, error, sizeof error);
     if (err) {
         print_message("host %s: %s", plan->name[plan->self], error);
         return exit_status_of(err);
@@ -104,9 +104,8 @@ int join_main(int argc, char **argv)
     if (status >= 0)
         return status;
     if (!options.cluster || argc > options.operands)
-        return options_usage_error("join", options.cluster
-                                               ? "join takes no operands"
-                                               : "no cluster file; give --cluster FILE");
+        return options_usage_error("join", options.cluster ? "join takes no operands"
+                                                           : "option --cluster FILE is missing");
     hosts_socket_name(name, sizeof name, options.name ? options.name : "default");
     status = options_fabric(&config, &graph, &options, name);
     if (status)

@@ -243,7 +243,7 @@ static int check_self(const struct hosts_plan *plan, const struct options *optio
 
     hosts_node_name(name, sizeof name);
     if (plan->self == CLUSTER_HOSTS_MAX) {
-        print_message("%s: no host is named '%s'; say --host NAME, where NAME is this host's name "
+        print_message("%s: no host is named '%s'; give --host NAME, where NAME is this host's name "
                       "in the file",
                       options->cluster, options->host ? options->host : name);
         return EXIT_USAGE;

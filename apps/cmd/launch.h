@@ -22,7 +22,7 @@ struct hosts_plan {
     uint32_t *host_of;    /* for each switch, the index of its host */
     const char *launcher; /* value of --launch; NULL: the user starts `fabemu join` */
     const char *name[CLUSTER_HOSTS_MAX];
-    const struct options *options; /* hosts_launch() passes those of `shared` to other hosts */
+    const struct options *options; /* hosts_launch() passes the `shared` ones to other hosts */
 };
 
 /* The host of the cluster file on which a command must run. */

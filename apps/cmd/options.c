@@ -537,8 +537,8 @@ static size_t row_of(const char *name)
 }
 
 /*
- * Check that each option of parts[] that was given has its `of`. Returns -1 to continue, or an exit
- * status.
+ * For each given option of parts[], check that the option `of` was given, too. Returns -1 to
+ * continue, or an exit status.
  */
 static int check_parts(const struct options *options, const struct options_command *command)
 {
@@ -644,8 +644,8 @@ static int check_together(const struct options *options, const struct options_co
                                                   "replay");
     if (virtual && !(command->groups & (OPTIONS_VIRTUAL | OPTIONS_ANY_CLOCK)))
         return options_usage_error(command->name,
-                                   "--clock virtual: it must be raw or real; only fabemu run and "
-                                   "fabemu traffic have simulated time");
+                                   "--clock virtual: it must be raw or real; only fabemu run, "
+                                   "traffic and compare have simulated time");
     if (!virtual && command->groups & OPTIONS_VIRTUAL)
         return options_usage_error(command->name, "--clock %s: it must be virtual",
                                    options->clock == EMU_CLOCK_RAW ? "raw" : "real");

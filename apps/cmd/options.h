@@ -42,14 +42,14 @@ enum options_group {
     OPTIONS_ANY_CLOCK = 131072 /* not an option: --clock may also be virtual */
 };
 
-/* An option: its line in --help, and how its value is read. */
+/* An option: its line in --help, and the way to read its value. */
 struct option_row {
     const char *name;
     const char *value; /* form of the value in --help; "[=VALUE]": optional; NULL: no value */
     const char *help;
     /*
-     * Parse a value into @into. If it returns false, the value is wrong, and *@right describes what
-     * a correct value looks like.
+     * Parse a value into @into. If it returns false, the value is wrong, and *@right describes a
+     * correct value.
      */
     bool (*read)(void *into, const char *value, const char **right);
 

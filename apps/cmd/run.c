@@ -534,7 +534,7 @@ static int finish_report(struct run *run, int status)
     "mca-params.conf select another network?"
 
 /*
- * Return whether MPI_Init has probably failed in a process of the command. Then nothing was sent,
+ * Return whether MPI_Init has probably failed in a process of the command. If so, nothing was sent,
  * and the first process that died has exited, or mpirun ended it by SIGTERM after another one had
  * exited. A process that has done its work detaches before it exits, so it does not count as dead.
  */
@@ -606,7 +606,7 @@ static int finish(struct run *run)
     if (run->host.report) {
         status = finish_report(run, status);
     } else {
-        print_message("no report, because the fabric ended before it could make one");
+        print_message("there is no report, because the fabric ended before it could make one");
         status = status ? status : EXIT_FAILURE;
     }
     if (run->host.refused[0]) /* print the reason again, below the report */

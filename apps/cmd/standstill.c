@@ -34,7 +34,7 @@ void standstill_print_last(struct standstill *standstill)
     keep_longest(standstill);
 }
 
-void standstill_event(struct standstill *standstill, struct json_object *event, bool say_it)
+void standstill_event(struct standstill *standstill, struct json_object *event, bool prints)
 {
     bool stands = json_object_object_get(event, "standstill");
 
@@ -47,7 +47,7 @@ void standstill_event(struct standstill *standstill, struct json_object *event, 
     if (!stands)
         return;
     standstill->last = json_object_get(event);
-    if (say_it && !standstill->printed && standstill->after_ns &&
+    if (prints && !standstill->printed && standstill->after_ns &&
         standstill_for_ns(event) - standstill_starved_ns(event) >= standstill->after_ns) {
         standstill->printed = true;
         standstill_print_last(standstill);

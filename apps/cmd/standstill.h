@@ -15,7 +15,7 @@ struct json_object;
 
 /*
  * A supervisor's state. A program may stand still often, each time for long. Therefore each
- * standstill is reported only once, and `after_ns` doubles after each report.
+ * standstill is reported only once, and `after_ns` doubles when a reported standstill ends.
  */
 struct standstill {
     bool ends_run;               /* end the run after the report */
@@ -25,8 +25,8 @@ struct standstill {
     struct json_object *longest; /* the last event of the longest reported standstill; NULL: none */
 };
 
-/** standstill_event - handle an event "standstill". @say_it: print a report if one is due. */
-void standstill_event(struct standstill *standstill, struct json_object *event, bool say_it);
+/** standstill_event - handle an event "standstill". @prints: print a report if one is due. */
+void standstill_event(struct standstill *standstill, struct json_object *event, bool prints);
 /** standstill_print_last - report the current standstill, if there is one. */
 void standstill_print_last(struct standstill *standstill);
 void standstill_release(struct standstill *standstill);

@@ -14,8 +14,8 @@
 #include "emu/hostif/pending.h"
 #include "emu/util/json.h"
 
-#define STARVED_NS 500000000  /* waits for cores that are shorter than this are not printed */
-#define OLD_NS     1000000000 /* operations that are younger than this are not printed */
+#define STARVED_NS 500000000  /* shorter waits for cores are not printed */
+#define OLD_NS     1000000000 /* younger operations are not printed */
 #define RANGES     8          /* maximum number of ranges or items of a list that are printed */
 #define LINES_MAX  24         /* maximum number of processes that are printed */
 
@@ -449,7 +449,7 @@ static const char *action_text(const char *kind)
     return NULL;
 }
 
-/* Append the action of another member of an MPI window for which a process waits. */
+/* Append that a process waits for an action of another member of an MPI window. */
 static void add_action(struct line *line, const struct printing *to, struct json_object *op,
                        const char *text)
 {
@@ -654,8 +654,8 @@ static void print_disagreement(const struct printing *to, struct json_object *on
 #define VERTEX_MOST 0x7fffffff
 
 /*
- * Add an edge. The vertices of the graph are the collectives and, with higher numbers, the nodes,
- * because nodes that are not attached may have any number.
+ * Add an edge. The first vertices of the graph are the collectives. The nodes follow, because there
+ * is no limit for their numbers: an operation may name a node that is not attached.
  */
 static void add_edge(struct cycle_graph *graph, int64_t from, int64_t to)
 {

@@ -17,7 +17,7 @@ int64_t standstill_starved_ns(struct json_object *message);
 
 /**
  * standstill_print_time - print a line that says for how long nothing has moved, and for how much
- * of this time threads of this host waited for a core.
+ * of this time threads of a host waited for a core.
  */
 void standstill_print_time(struct json_object *message, void (*print)(const char *line));
 

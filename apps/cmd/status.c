@@ -37,10 +37,10 @@ static const struct options_command down_command = {
 };
 
 /*
- * Request the end of the fabric. A fabric that does not answer is possibly waiting for another
- * host; then send SIGTERM to its supervisor. Open the pidfd before the pid is checked, so that the
- * signal cannot reach another process that gets the same pid later. @owner: set to the supervisor's
- * pid. Errors: one line in @error.
+ * Request the end of the fabric. If it does not answer, it may be waiting for another host: send
+ * SIGTERM to its supervisor. Open the pidfd before the pid is checked, so that the signal cannot
+ * reach another process that gets the same pid later. @owner: set to the supervisor's pid. Errors:
+ * one line in @error.
  */
 static int ask_down(const char *name, int *pidfd, pid_t *owner, char *error, size_t error_bytes)
 {
@@ -157,7 +157,7 @@ static void print_process(FILE *out, struct json_object *one)
     fputc('\n', out);
 }
 
-/* Print a fabric. @name: the name of its socket, which differs from its own on an agent's host. */
+/* Print a fabric. @name: the name of its socket. On an agent's host the fabric has another name. */
 static void print_status(const struct status *status, const char *name, struct json_object *reply)
 {
     const char *own = emu_json_text(reply, "name", "?");
@@ -310,7 +310,7 @@ int status_main(int argc, char **argv)
         status.failed = true;
     }
     if (status.left_over)
-        print_message("%u socket%s left over from fabrics that have crashed; remove with: rm%s",
+        print_message("%u socket%s left over from fabrics that have crashed; to clean up: rm%s",
                       status.left_over, status.left_over == 1 ? " is" : "s are", status.left_paths);
     exit_status = err || (status.report && status.failed) ? EXIT_FAILURE : EXIT_SUCCESS;
     if (options.json && !exit_status)
@@ -352,11 +352,12 @@ int check_main(int argc, char **argv)
     right = audit_right(check);
     if (query_check(name, check,
                     QUERY_FIELDS({"right", json_type_boolean}, {"found", json_type_int}), error,
-                    sizeof error))
+                    sizeof error)) {
         print_message("%s", error);
-    else if (options.json)
+        right = false;
+    } else if (options.json) {
         options_print_json(check);
-    else {
+    } else {
         emu_json_no_controls(check);
         audit_print(stdout, name, check);
     }

@@ -200,8 +200,8 @@ static int watch(struct top *top, int signals)
         if (fds[1].revents)
             err = take_all(top);
         if (!err)
-            err = on_keys(top); /* also if a signal has ended poll(): it may be about a new size
-                                 * of the terminal, which ncurses returns as a key */
+            err = on_keys(top); /* even without input: a new size of the terminal raises a signal,
+                                 * which ends poll(), and ncurses returns the size as a key */
         if (fds[0].revents & (POLLHUP | POLLERR))
             return 0; /* the terminal was closed */
         if (!err && top->view.sample)

@@ -8,6 +8,7 @@
 
 #include "apps/base/amount.h"
 #include "apps/base/fold.h"
+#include "apps/base/output.h"
 #include "apps/cmd/options.h"
 #include "apps/fabric/origin.h"
 #include "apps/daemon/report.h"
@@ -39,8 +40,8 @@ static const struct options_command topo_command = {
              "             a folded Clos network by levels, lowest first: each switch has D\n"
              "             ports down and U ports up; C1, C2..: number of parallel cables\n"
              "             from a switch of level 1, 2.. to each switch below it\n"
-             "  FILE       output of ibnetdiscover or of --write: a name with a '/', or that\n"
-             "             ends in .topo, .txt or .net\n"
+             "  FILE       output of ibnetdiscover or of --write. Its name must have a '/', or\n"
+             "             end in .topo, .txt or .net\n"
              "docs/topo.md has examples and the format of files.",
     .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_JSON | OPTIONS_CHECK,
 };
@@ -348,7 +349,7 @@ static void print_json(const struct fabric_config *config, const struct figures 
 
 static int write_network(const struct topo_graph *graph, const char *name)
 {
-    bool standard = strcmp(name, "-") == 0;
+    bool standard = output_is_stdout(name);
     FILE *to = standard ? stdout : fopen(name, "we");
     bool failed = !to || topo_write(graph, to);
 
@@ -370,7 +371,7 @@ static int print_network(const struct fabric_config *config, const struct option
         print_message("%s: %s", config->graph->spec, error);
         return EXIT_FAILURE;
     }
-    if (write && strcmp(write, "-") == 0)
+    if (output_is_stdout(write))
         return EXIT_SUCCESS; /* standard output gets the network itself, so print nothing else */
     measure(&figures, config);
     if (options->json)
@@ -396,11 +397,12 @@ int topo_main(int argc, char **argv)
     if (operands > 1 || (operands == 1 && (options.topo || options.nodes)))
         return options_usage_error("topo", "give one SPEC");
     if (operands == 0 && !options.topo && !options.nodes)
-        return options_usage_error("topo", "no SPEC; for example: fabemu topo kary:4,2");
-    if (options.json && write && strcmp(write, "-") == 0)
+        return options_usage_error("topo", "SPEC is missing; for example: fabemu topo kary:4,2");
+    if (options.json && output_is_stdout(write))
         return options_usage_error("topo",
-                                   "--json and --write - cannot be used together: both print to "
-                                   "standard output; choose a file for --write");
+                                   "--json and --write %s cannot be used together: both print to "
+                                   "standard output; choose a file for --write",
+                                   write);
     options.topo_is_operand = operands == 1;
     if (operands == 1)
         options.topo = argv[options.operands];

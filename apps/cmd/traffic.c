@@ -368,7 +368,7 @@ static void page_end(struct with_page *page)
 
 /*
  * Open the file of --capture. If there are several hosts, each writes a file FILE.HOST with the
- * cables that begin on it. @path: buffer of PATH_MAX bytes. Prints errors. Returns 0 or an exit
+ * traffic that it sends. @path: buffer of PATH_MAX bytes. Prints errors. Returns 0 or an exit
  * status.
  */
 static int capture_open(struct capture_plan *ret, struct capture_files *files,

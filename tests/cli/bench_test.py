@@ -117,7 +117,7 @@ class BenchTest(FabemuCase):
         done = self.fabemu("bench", "--quick", "--json", "--only", "hostlink,mpi",
                            env={**self.env, "PATH": self.dir})
         self.assertEqual({row["name"] for row in json.loads(done.stdout)}, HOSTLINK)
-        self.one_line(done, 1, "no MPI rows", "apt-get install openmpi-bin")
+        self.one_line(done, 1, "the MPI benchmarks did not run", "apt-get install openmpi-bin")
 
     def test_no_bench_programs__names_the_missing_file(self):
         self.script("mpirun", MPIRUN)

@@ -77,7 +77,7 @@ class Check(FabemuCase):
             check = json.load(f)["check"]
         self.assertEqual((check["right"], check["switches"], check["routes"]), (True, 4, 0))
 
-    def fake(self, name):
+    def fake(self, name, check):
         """A broken fabric: it answers one request."""
         self.up("other")  # creates the folder
         listener = socket.socket(socket.AF_UNIX)
@@ -88,13 +88,13 @@ class Check(FabemuCase):
         def answer():
             client, _ = listener.accept()
             client.recv(4096)
-            client.sendall(json.dumps({"ok": True, "name": name, "check": WRONG}).encode() + b"\n")
+            client.sendall(json.dumps({"ok": True, "name": name, "check": check}).encode() + b"\n")
             client.close()
             listener.close()
         threading.Thread(target=answer, daemon=True).start()
 
     def test_check__of_a_broken_fabric__exits_1_with_a_line_each(self):
-        self.fake("bad")
+        self.fake("bad", WRONG)
         done = self.fabemu("check", "bad")
         os.unlink(self.socket_path("bad"))
         self.assertEqual((done.returncode, done.stderr), (1, ""))
@@ -102,6 +102,12 @@ class Check(FabemuCase):
         self.assertEqual([flat(one) for one in said[:4]],
                          ["bad: 3 errors", *WRONG["wrong"][:2], "and 1 more"])
         self.assertIn("1 route and 0 trees are impossible", flat(done.stdout))
+
+    def test_check__of_an_incomplete_reply__exits_1(self):
+        self.fake("odd", {"right": True})
+        done = self.fabemu("check", "odd")
+        os.unlink(self.socket_path("odd"))
+        self.one_line(done, 1, "found")
 
     def test_check__where_none_runs__is_one_line(self):
         self.one_line(self.fabemu("check", "nobody"), 1, "nobody")

@@ -464,8 +464,9 @@ class CliTest(FabemuCase):
                 self.one_line(self.fabemu(*args), 2, words)
 
     def test_minus__is_standard_output(self):
-        self.one_line(self.fabemu("topo", "kary:2,2", "--write", "-", "--json"), 2,
-                      "--json and --write - cannot be used together")
+        for name in ("-", "/dev/stdout"):
+            self.one_line(self.fabemu("topo", "kary:2,2", "--write", name, "--json"), 2,
+                          f"--json and --write {name} cannot be used together")
         network = self.fabemu("topo", "kary:2,2", "--write", "-")
         self.assertEqual(network.returncode, 0, network.stderr)
         path = os.path.join(self.dir, "piped.topo")

@@ -69,13 +69,13 @@ class ClusterTest(FabemuCase):
         self.assertIn("with a key", flat(self.good(self.key(0o600), "--topo", "kary:4,2")))
         self.assertIn("other users may read the key",
                       self.bad(self.key(0o644), "--topo", "kary:4,2"))
-        self.assertIn("no key: it must be 32 bytes",
+        self.assertIn("this is not a key: it must be 32 bytes",
                       self.bad(self.key(0o600, "short"), "--topo", "kary:4,2"))
 
     def test_pipe__without_a_writer_is_not_waited_for(self):
         pipe = os.path.join(self.dir, "a.pipe")
         os.mkfifo(pipe, 0o600)
-        self.assertIn("no key: it is not a regular file", self.bad(TWO.replace("none", pipe)))
+        self.assertIn("the key must be in a regular file", self.bad(TWO.replace("none", pipe)))
         for words in (("cluster", "--check", pipe), ("fault", "--check", pipe), ("topo", pipe),
                       ("traffic", "--topo", "kary:2,2", "--profile", pipe),
                       ("traffic", "--topo", "kary:2,2", "--pattern", "file:" + pipe)):

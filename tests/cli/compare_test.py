@@ -268,6 +268,10 @@ class OptionsTest(CompareTest):
             done = self.fabemu("compare", option, "/proc/none/x", "--", "true")
             self.assertEqual(done.returncode, 1)
             self.assertRegex(done.stderr, rf"/proc/none/x.*choose another {option}")
+        done = self.fabemu("compare", "--csv", self.file("t.csv"), "--json", "/proc/none/x", "--",
+                           "true")
+        self.assertEqual(done.returncode, 1)
+        self.assertFalse(os.path.exists(self.file("t.csv")))
 
     def test_a_folder_with_files_is_refused(self):
         with open(self.file("old"), "w", encoding="utf-8"):

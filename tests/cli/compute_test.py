@@ -150,7 +150,7 @@ class ComputeTest(FabemuCase):
         with open(path, "wb") as file:
             file.write(re.sub(rb'"processes":\[.*\]', b'"processes":[]', good[:at]))
         done = self.fabemu("run", *VIRTUAL, "--compute", f"replay:{path}", "--", "true")
-        self.one_line(done, 2, "has the calls of no process")
+        self.one_line(done, 2, "its list of processes is empty")
         for name, why in (("missing/calls", "No such file"), (".", "Is a directory")):
             done = self.fabemu("run", *VIRTUAL, "--compute",
                                f"replay:{os.path.join(self.dir, name)}", "--", "true")

@@ -429,7 +429,7 @@ class InjectTest(FabemuCase):
         report = client.ask("report")["report"]
         self.assertEqual(report["past_faults"], reply["past_faults"])
         self.assertRegex(self.fault().stdout,
-                         rf"\n{past} more that have ended: {past} times, 0 hits\n$")
+                         rf"\n{past} more have ended: {past} times, 0 hits\n$")
 
     def test_slow_link__has_no_effect_without_byte_times(self):
         self.start_fabric("--topo", "kary:2,2")

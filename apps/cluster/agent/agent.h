@@ -33,7 +33,7 @@ struct agent_config {
     void (*links_print_duplicates)(void *links);
     void (*links_warn)(void *links);
     void *links_ctx;
-    /* those links of this host that have no control channel; borrowed */
+    /* the links of this host that have no control channel; borrowed */
     const struct hosts_link *link;
     uint32_t links;
     uint64_t stopped_ms; /* --bound stopped, for this host's processes */

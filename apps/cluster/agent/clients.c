@@ -352,8 +352,8 @@ struct agent_process *agent_process_of(struct agent *agent, int64_t client)
 }
 
 /*
- * Send a signal to a process. Before SIGSTOP, add the process to the lists of this agent and of its
- * supervisor, which both resume the processes in their lists when they end.
+ * Send a signal to a process. Before SIGSTOP, add the process to two lists: that of this agent and
+ * that of the agent's supervisor. Each of the two resumes the processes in its list when it ends.
  */
 int agent_process_signal(struct agent *agent, struct agent_process *process, int signal)
 {

@@ -14,7 +14,7 @@
 
 /* a message about groups is sent as soon as it contains more numbers than this */
 #define GROUPS_NUMBERS 65536u
-/* how many numbers a message has for a group, in addition to the group's nodes and tree */
+/* length of a message about a group, in numbers, without the group's nodes and tree */
 #define GROUP_NUMBERS 8u
 
 /* --- incarnations ---------------------------------------------------------------------- */
@@ -118,7 +118,7 @@ struct groups {
     struct coordinator *coord;
     uint32_t host;
     struct json_object *list;
-    size_t numbers; /* how many numbers the list contains */
+    size_t numbers; /* length of the list, in numbers */
     int err;
 };
 
@@ -195,7 +195,7 @@ int coordinator_admit(struct coordinator *coord, uint32_t host)
     if (agent->lost)
         return -EHOSTDOWN;
     if (err) {
-        coordinator_lose(agent, "it cannot take the fabric's state");
+        coordinator_lose(agent, "it cannot adopt the fabric's state");
         return err;
     }
     if (agent->kept_lines)

@@ -163,7 +163,7 @@ static bool message_of_counts(struct coordinator_agent *agent, struct json_objec
     return hits || sample;
 }
 
-/* Handle a message. The first of these fields that it has determines its kind. */
+/* Handle a message. Its kind is the first of these fields that the message has. */
 static void message_serve(struct coordinator_agent *agent, struct json_object *message)
 {
     int64_t client = emu_json_number(message, "client", -1);

@@ -97,8 +97,8 @@ struct coordinator_config {
     uint64_t start_ms; /* time limit of the start, and least limit of coordinator_query_audit() */
     uint64_t last_ms;  /* time limit of coordinator_call_last() and coordinator_limit_calls() */
     /*
-     * when one of these becomes readable, the fabric must end. Therefore long waits are then
-     * canceled. -1: none; borrowed
+     * when one of these becomes readable, the fabric must end, and long waits are canceled.
+     * -1: none; borrowed
      */
     int signal_fd;
     int owner_fd;
@@ -117,7 +117,7 @@ struct coordinator_config {
     bool (*links_refused)(const void *links, uint32_t host, char *text, size_t bytes);
     const char *(*links_duplicate)(void *links, uint32_t *host);
     void *links_ctx;
-    /* those links of this host that have no control channel; borrowed */
+    /* the links of this host that have no control channel; borrowed */
     const struct hosts_link *link;
     uint32_t links;
     struct coordinator_ops ops;
@@ -142,7 +142,7 @@ int coordinator_open(struct coordinator **ret, const struct coordinator_config *
 void coordinator_close(struct coordinator *coord, const char *why);
 
 /**
- * coordinator_fd - the descriptor that is readable when coordinator_serve() has something to do.
+ * coordinator_fd - return the descriptor that is readable when coordinator_serve() has work to do.
  * coordinator_serve() - handle everything that has arrived from other hosts and their clients.
  */
 int coordinator_fd(const struct coordinator *coord);
@@ -171,8 +171,8 @@ uint64_t coordinator_groups_refused(const struct coordinator *coord, uint32_t ho
 
 /**
  * coordinator_limit_calls - while @limits is set, all calls together wait for each host for at most
- * three quarters of last_ms. Then one slow host cannot delay the final report for long, for which
- * the supervisor waits. The waits for several slow hosts add up.
+ * three quarters of last_ms. So one slow host cannot delay the final report, which the supervisor
+ * awaits, for long. The waits for several slow hosts add up.
  */
 void coordinator_limit_calls(struct coordinator *coord, bool limits);
 

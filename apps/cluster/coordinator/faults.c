@@ -164,8 +164,8 @@ struct hits_take {
 
 /*
  * Return whether @host may log hits of the struct emu_faults with number @name. The first numbers
- * are those of the directions of cables, and the host must have an end of the cable. Then follow
- * the numbers of combiners, and the host must have the combiner.
+ * are those of directions of cables: the host must have an end of the cable. The next ones are
+ * those of combiners (apps/fabric/links.h): the host must have the combiner.
  */
 static bool has_fault(const struct fabric *fabric, uint32_t host, uint32_t name)
 {

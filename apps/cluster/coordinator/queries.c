@@ -184,7 +184,7 @@ void coordinator_query_lost(struct coordinator_agent *agent)
 int64_t coordinator_query_until_ms(const struct coordinator_agent *agent, int64_t until_ms)
 {
     const struct coordinator_query *audit = &agent->coord->query[COORDINATOR_AUDIT];
-    bool is_at_it = audit->waits >> agent->number & 1;
+    bool audits = audit->waits >> agent->number & 1;
 
-    return is_at_it && audit->until_ms > until_ms ? audit->until_ms : until_ms;
+    return audits && audit->until_ms > until_ms ? audit->until_ms : until_ms;
 }

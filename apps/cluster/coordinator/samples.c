@@ -7,8 +7,8 @@
  *
  * Only coordinator_sample_last() waits for samples. A host gets the request for its next sample
  * only after it has sent the last sample completely, so that a slow host has at most one sample in
- * progress. Each request has a number, which its piece repeats. coordinator_sample_end() increments
- * that number, so that later pieces are ignored.
+ * progress. Requests contain sample_number, which the pieces repeat. coordinator_sample_end()
+ * increments it, so that pieces of older requests are ignored.
  */
 #include <string.h>
 

@@ -132,7 +132,7 @@ bool coordinator_view_pending(void *ctx, uint32_t host, uint32_t node, struct em
     char name[NODE_NAME_BYTES];
     size_t bytes;
 
-    /* use the old data while a host has not answered a query: this host would delay the fetch */
+    /* use the old data while some host has not answered a query: it would delay the fetch */
     if (now_ns - *asked_ns >= PENDING_OLD_NS && !coord->query[COORDINATOR_ANSWER].waits) {
         *asked_ns = now_ns;
         pending_fetch(coord);
@@ -185,7 +185,7 @@ static bool arrived_has(const struct arrived_list *arrived, uint32_t at)
 
 /*
  * Accept each switch or node once, and only from its own host, so that no host can use up the space
- * for those of other hosts. An honest reply has at most arrived->max of them.
+ * for other hosts. A correct reply has at most arrived->max switches or nodes.
  */
 static void arrived_take(void *ctx, uint32_t host, struct json_object *reply)
 {

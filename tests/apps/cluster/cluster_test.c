@@ -159,7 +159,7 @@ static void join__of_too_many_ports_is_refused(void)
 static const struct {
     const char *text, *error;
 } refused[] = {
-    {"", "lab: no host in it; a host is two lines: host NAME, port DEVICE"},
+    {"", "lab: the file has no host; a host is two lines: host NAME, port DEVICE"},
     {"host a\nport x\n", "lab: no line names the fabric; write, for example: fabric 7"},
     {"fabric 7\nhost a\nport x\n", "lab: no line names the key; write key FILE, or key none"},
     {"fabric 7\nfabric 8\n", "lab, line 2: fabric is given twice; give it once"},
@@ -171,9 +171,9 @@ static const struct {
      "lab, line 1: silent 'soon': it must be a time from 10ms to 86400s, such as 2s"},
     {"silent 1ms\n",
      "lab, line 1: silent '1ms': it must be a time from 10ms to 86400s, such as 2s"},
-    {"node 3\n", "lab, line 1: no 'node' here; a line begins with fabric, key, silent, host, port, "
-                 "switches or join"},
-    {"port x\n", "lab, line 1: port before the first host"},
+    {"node 3\n", "lab, line 1: 'node' is unknown; a line begins with fabric, key, silent, host, "
+                 "port, switches or join"},
+    {"port x\n", "lab, line 1: port comes before the first host"},
     {BEGIN "host a\nhost b\n", "lab, line 4: host a has no port; it needs a line: port DEVICE"},
     {BEGIN "host a\n", "lab, line 3: host a has no port; it needs a line: port DEVICE"},
     {BEGIN "host a\nport x\nhost a\n",
@@ -189,7 +189,7 @@ static const struct {
     {BEGIN "host a\nport x mac=02:00:00:00:00:01\nhost b\nport x mac=02:00:00:00:00:01\n",
      "lab, line 6: this mac address belongs to port 0 of host a"},
     {BEGIN "host a\nport x\nfabric 8\n",
-     "lab, line 5: fabric after a host; write it before the first one"},
+     "lab, line 5: fabric comes after a host; write it before the first one"},
     {BEGIN "host a\nport x\nswitches 3-1\n",
      "lab, line 5: switches '3-1': it must be like 0-3,8, or auto"},
     {BEGIN "host a\nport x\nswitches 1,\n",
@@ -201,15 +201,15 @@ static const struct {
      "lab, line 6: switches is given twice at host a; write one line"},
     {BEGIN "host a\nport x\nhost b\nport x\nswitches 3-5\n",
      "lab: host b lists its switches and host a does not; list them for all hosts, or for none"},
-    {TWO "join alpha:0 delta:0\n", "lab, line 7: no host 'delta' in this file"},
+    {TWO "join alpha:0 delta:0\n", "lab, line 7: there is no host 'delta' in this file"},
     {TWO "join alpha:0 beta:1\n",
      "lab, line 7: host beta has 1 port, from 0 on: there is no port 1"},
-    {TWO "join alpha:0 alpha:0\n", "lab, line 7: join of host alpha with itself"},
+    {TWO "join alpha:0 alpha:0\n", "lab, line 7: host alpha is joined with itself"},
     {TWO "join alpha:0 beta:0\njoin beta:0 alpha:0\n",
      "lab, line 8: these ports are joined already"},
     {TWO "join alpha beta\n",
      "lab, line 7: join 'alpha': it must be HOST:PORT HOST:PORT, ports from 0"},
-    {"fabric \x01\n", "lab, line 1: a control character, 1; a cluster file is text"},
+    {"fabric \x01\n", "lab, line 1: the line has control character 1; a cluster file is text"},
 };
 
 static void cluster_text__names_the_error(void)

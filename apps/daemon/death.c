@@ -3,8 +3,8 @@
  * death.c - notifies processes when a process detaches or dies, or when nodes cannot reach each
  * other.
  *
- * A process that detaches has disconnected from its peers (nic/host/api/leave.c). Only the groups
- * that it did not leave break.
+ * A process that detaches has disconnected from its peers (nic/host/api/leave.c). It breaks only
+ * the groups that it has not left.
  *
  * When a process dies, the daemon notifies all attached processes as soon as the node is free. The
  * cause of death becomes known shortly after the connection has closed. Until then the client is in

@@ -18,7 +18,7 @@ struct daemon_goal {
     size_t count, room;
     struct goal_group {
         uint32_t id, members;
-        uint32_t *node; /* in the order of the group's creation */
+        uint32_t *node; /* the members, in the order of the group */
     } * group;
 };
 
@@ -127,7 +127,7 @@ static uint64_t calls_left_out(const struct calls_part *part)
     return count;
 }
 
-/* Check the groups. Their addresses repeat after many thousands of groups. */
+/* Check the groups. Two have the same address if the program creates many thousands of groups. */
 static bool groups_check(const struct daemon *daemon)
 {
     const struct daemon_goal *goal = daemon->goal;
@@ -189,8 +189,8 @@ bool daemon_goal_check(const struct daemon *daemon, const struct calls_part *par
         left_out += calls_left_out(&part[i]);
     }
     if (left_out)
-        print_message("--goal: the file is not the whole program, because GOAL has no one-sided "
-                      "accesses and no triggered operations (%llu calls)",
+        print_message("--goal: the file does not contain the whole program, because GOAL has no "
+                      "one-sided accesses and no triggered operations (%llu calls)",
                       (unsigned long long)left_out);
     if (left_out || !groups_check(daemon))
         return false;

@@ -50,13 +50,13 @@ struct client {
     bool subscribed;     /* the client has subscribed to events */
     struct telemetry_reader telemetry;
     struct procs_stop stop;
-    bool stopped;  /* set with `gone`: the process was stopped for too long */
-    bool frozen;   /* a fault has stopped the process, and has not resumed it yet */
-    bool captures; /* the client has started the capture that is in progress */
-    bool cut_off;  /* daemon_cut_off() has notified the process */
-    bool exits;    /* the process has announced that it exits without detaching */
-    bool outside;  /* its MPI messages do not use the fabric (daemon_record.outside) */
-    struct daemon_query *query;    /* the query for which the last request waits; NULL: none */
+    bool stopped;               /* set with `gone`: the process was stopped for too long */
+    bool frozen;                /* a fault has stopped the process, and has not resumed it yet */
+    bool captures;              /* the client has started the capture that is in progress */
+    bool cut_off;               /* daemon_cut_off() has notified the process */
+    bool exits;                 /* the process has announced that it exits without detaching */
+    bool outside;               /* its MPI messages do not use the fabric (daemon_record.outside) */
+    struct daemon_query *query; /* the query for which the last request waits; NULL: none */
     const struct request *request; /* the last request's row in the table of request.c */
     struct json_object *asked;     /* the last request, while it waits for the query; else NULL */
     uint64_t query_number;         /* number of the query that answers the last request */

@@ -77,20 +77,20 @@ void daemon_notify_broken(struct daemon *daemon, uint32_t by, struct json_object
 
 void daemon_died(struct daemon *daemon, struct client *client)
 {
-    struct json_object **shared = daemon_groups_quit(daemon, client);
+    struct json_object **lists = daemon_groups_quit(daemon, client);
 
     client->died = client->node;
     daemon_node_free(daemon, client, true);
-    report_death(daemon, client, shared);
+    report_death(daemon, client, lists);
 }
 
 void daemon_left(struct daemon *daemon, struct client *client)
 {
-    struct json_object **shared = daemon_groups_quit(daemon, client);
+    struct json_object **lists = daemon_groups_quit(daemon, client);
     uint32_t node = (uint32_t)client->node;
 
     daemon_node_free(daemon, client, false);
-    daemon_notify_broken(daemon, node, shared);
+    daemon_notify_broken(daemon, node, lists);
 }
 
 /* List the attached nodes that have no route to or from @node; NULL: none. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * goal.c - write the communication of all processes to a GOAL file (`--goal`): the groups whose
- * collectives the network executes, and the text of each process (nic/host/base/trace.c).
+ * collectives the network executes, and the part that each process wrote (nic/host/base/trace.c).
  */
 #include <errno.h>
 #include <stdio.h>

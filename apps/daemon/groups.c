@@ -21,11 +21,11 @@
  * each error once.
  *
  * A member *is owed* an error until it has asked for the group or its process has ended. Until
- * then the group is kept, unless more than KEPT_MAX ended groups are charged to one node. Then the
- * fabric forgets the errors of the oldest group. A process that was owed a forgotten error may
- * still ask for that group. It must not create the group anew, because the others would never join.
- * Therefore the fabric refuses every later request of such a process to create, by a key, a group
- * that has this node as a member. The other members get this refusal, too.
+ * then the group is kept, unless more than KEPT_MAX ended groups are charged to one node, their
+ * *holder*. Then the fabric forgets the errors of the oldest of them. A process that was owed a
+ * forgotten error may still ask for that group. It must not create the group anew, because the
+ * others would never join. Therefore the fabric refuses every later request of such a process to
+ * create, by a key, a group with this holder as a member. The other members get this refusal, too.
  *
  * A group is charged to the process that created it. When that process leaves, the first of the
  * remaining members is charged. No process may have more than its share of the groups

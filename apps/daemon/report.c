@@ -425,7 +425,7 @@ static bool is_listed(struct json_object *list, const char *what)
     return false;
 }
 
-/* Build the list of requests that were refused, each with its first process. */
+/* Build the list of refused requests. Each entry names the first process that made the request. */
 static struct json_object *refusals(const struct daemon_record *record)
 {
     struct json_object *list = json_object_new_array();

@@ -13,7 +13,7 @@
 
 #define CONN_LINE_MAX       65536u      /* limit of a request, in bytes */
 #define CONN_CONTAINERS_MAX 256u        /* limit of the lists and objects in a request */
-#define CONN_REPLY_MAX      (16u << 20) /* limit of a reply, in bytes; "status" has the longest */
+#define CONN_REPLY_MAX      (16u << 20) /* limit of a reply, such as that to "status", in bytes */
 #define CONN_OUT_MAX        (17u << 20) /* limit of the queued bytes, except for telemetry */
 /* limit of a line of telemetry, in bytes: 65536 nodes with four links need half of that */
 #define CONN_TELEMETRY_MAX (48u << 20)
@@ -48,7 +48,7 @@ void conn_close(struct conn *conn);
 /** conn_excess - return the bytes of `in` and `out` beyond EMU_JSON_KEEP, added together. */
 size_t conn_excess(const struct conn *conn);
 
-/** conn_fill - read the available bytes, if any. Errors: -EPIPE, the peer has closed; -errno. */
+/** conn_fill - read the available bytes, if any. Errors: -EPIPE, the stream has ended; -errno. */
 int conn_fill(struct conn *conn);
 
 /** conn_next - take the next whole line out of `in`, and parse it, as emu_json_next() does. */

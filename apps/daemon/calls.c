@@ -68,7 +68,7 @@ static int recorder_new(struct daemon *daemon, const struct client *client)
         return -ENOMEM;
     calls = daemon->calls;
     fd = memfd_create("fabemu-calls", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    /* otherwise a process could truncate its file while the daemon reads it, and so kill it */
+    /* otherwise a process could kill the daemon by truncating its file while it is read */
     passed = fd < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL)
                  ? -1
                  : fcntl(fd, F_DUPFD_CLOEXEC, 0);

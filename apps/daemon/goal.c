@@ -127,7 +127,7 @@ static uint64_t calls_left_out(const struct calls_part *part)
     return count;
 }
 
-/* Check the groups. Two have the same address if the program creates many thousands of groups. */
+/* Check the groups. After many thousands of groups, a new group gets the address of an old one. */
 static bool groups_check(const struct daemon *daemon)
 {
     const struct daemon_goal *goal = daemon->goal;

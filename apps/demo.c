@@ -36,7 +36,7 @@
 #define BURST         8     /* messages of a node in an exchange, between two checks of the time */
 #define FLOOD         400   /* messages of a node to the hot spot, between two checks of the time */
 #define LINGER_S      5     /* how long other processes may continue after one has failed */
-#define SILENT_S      8     /* node 0 then prints a line; its checks of the time are rare */
+#define SILENT_S      8     /* node 0 prints a line after this time without one */
 
 enum work { COLLECTIVES, HOT_SPOT, EXCHANGES, END, WORKS = END };
 
@@ -52,8 +52,8 @@ struct self {
 };
 
 /*
- * This flag is in memory that all processes share. It is set when a process has printed why it
- * fails, or when a signal ends one. The others then fail as a consequence, and print nothing.
+ * This flag is in memory that all processes share. It is set when a process prints why it fails, or
+ * when a signal ends a process. The others then fail as a consequence, and print nothing.
  */
 static atomic_bool *quiet;
 
@@ -209,7 +209,7 @@ static void check_sum(const struct self *me, int i, double sum)
     atomic_store(quiet, true);
     fprintf(stderr,
             "demo: node %u: element %d of an all-reduce over %u nodes is %.17g and should be %.17g:"
-            " the network has computed it wrong\n",
+            " the network has computed a wrong sum\n",
             me->node, i, me->count, sum, right);
     exit(1);
 }
@@ -240,7 +240,7 @@ static void hot_spot(struct self *me)
 
 static void exchanges(struct self *me)
 {
-    /* these two nodes differ if the number of nodes is odd */
+    /* @to and @from are different nodes if the number of nodes is odd */
     uint32_t to = (me->node + me->count / 2) % me->count;
     uint32_t from = (me->node + me->count - me->count / 2) % me->count;
 

@@ -4,7 +4,7 @@
  *
  *   cc -o example example.c $(pkg-config --cflags --libs libfabemu)
  *   fabemu run -- sh -c 'for i in 0 1 2 3; do FABEMU_NODE=$i ./example 4 & done; wait'
- *   fabemu run -- mpirun -n 4 ./example 4          (or the launcher's rank is the node)
+ *   fabemu run -- mpirun -n 4 ./example 4          (here the rank is the node)
  *
  * Every process is one node of the fabric. This program ends at the first error; a real program
  * would handle errors.
@@ -101,7 +101,7 @@ static void sum(struct self *me)
 
     check(fabemu_allreduce(me->group, &mine, &all, 1, FABEMU_SUM, FABEMU_I64, &req), "allreduce");
     check(fabemu_wait(me->fab, &req), "allreduce");
-    /* the fabric's report counts only the collectives that programs count themselves */
+    /* the fabric's report shows only the collectives that the program counts in this way */
     if (me->node == 0)
         fabemu_count_in_network(me->group, FABEMU_COLL_ALLREDUCE);
     printf("node %u: the sum of all is %lld\n", me->node, (long long)all);

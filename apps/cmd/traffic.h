@@ -58,7 +58,7 @@ void traffic_report_text(FILE *out, const struct traffic_result *result,
 
 /**
  * traffic_report_head - print the head of a table of loads: lines that begin with '#', and the
- * names of the columns. @result: that of the first load.
+ * names of the columns. @result: the result of the first load.
  * traffic_report_row() - print a line of the table.
  */
 void traffic_report_head(FILE *out, const struct traffic_result *result,

@@ -75,10 +75,9 @@ static const struct quantity_form time_from_0 = {quantity_times, 0, 0, QUANTITY_
 static bool read_load(void *into, const char *value, const char **right)
 {
     struct traffic_options *o = into;
-    *right = "a share of the link rate, above 0 and at most 1, such as 0.5, or a percentage up to "
-             "1000%, such as 50% or 150%, with at most 9 decimals; or up to 1000 of them, such as "
-             "0.1,0.2 "
-             "or 0.1:1:0.1";
+    *right = "a share of the link rate, above 0 and at most 1, such as 0.5; a percentage up to "
+             "1000%, such as 50% or 150%; or up to 1000 such values, as in 0.1,0.2 or 0.1:1:0.1; "
+             "each value has at most 9 decimals";
     return read_loads(o, value);
 }
 
@@ -145,7 +144,7 @@ static bool read_collective(void *into, const char *value, const char **right)
     size_t length = strcspn(value, ":"), i = 0;
     uint64_t radix = 0;
 
-    static_assert(TRAFFIC_RADIX_MAX == 16, "the text below");
+    static_assert(TRAFFIC_RADIX_MAX == 16, "the text below has this limit");
     *right = "hardware, dissemination or tree; the last two optionally with :K, K from 2 to 16";
     while (i < 3 && (strlen(ways[i].name) != length || strncmp(ways[i].name, value, length) != 0))
         i++;
@@ -201,7 +200,7 @@ static bool read_noise(void *into, const char *value, const char **right)
     const char *colon = strchr(value, ':');
 
     *right = "PERIOD:LENGTH with their units, such as 1ms:25us, each up to 1s, "
-             "LENGTH shorter than PERIOD";
+             "and LENGTH shorter than PERIOD";
     if (!colon || (size_t)(colon - value) >= sizeof period)
         return false;
     snprintf(period, sizeof period, "%.*s", (int)(colon - value), value);
@@ -257,8 +256,8 @@ static const struct option_row rows[] = {
      "together",
      .at = AT(config.sets), OPTIONS_RANGE(1, 65536), .group = USE_MULTICAST},
     {"multicast", "hardware|messages|tree[:K]",
-     "hardware: switches copy (default); messages: one for each destination; tree[:K]: "
-     "destinations forward them in a binomial tree, or to K each",
+     "hardware: switches make copies (default); messages: a message to each destination; "
+     "tree[:K]: destinations forward messages in a binomial tree, or to K nodes each",
      .read = read_multicast, .group = USE_MULTICAST},
     {"groups", "N", "collectives: groups that run at the same time (default 1)",
      .at = AT(config.groups), OPTIONS_RANGE(1, 1024), .group = USE_COLLECTIVE},
@@ -287,12 +286,12 @@ static const struct option_row rows[] = {
     {"tclass", "default|bulk|latency", "collectives: traffic class (--profile qsnet3)",
      .read = read_tclass, .group = USE_COLLECTIVE},
     {"storage", "N[:CLASS]",
-     "collectives: of the nodes in no group, N are file servers, and the others write to them "
-     "without end, in this traffic class",
+     "collectives: N of the nodes in no group are file servers, and the other nodes in no group "
+     "write to them without end, in this traffic class",
      .read = read_storage, .group = USE_COLLECTIVE},
 };
 
-static_assert(FABRIC_GROUPS_MAX == 65536 && FABRIC_COMBINING_MAX == 1024, "ranges in rows[]");
+static_assert(FABRIC_GROUPS_MAX == 65536 && FABRIC_COMBINING_MAX == 1024, "limits in rows[]");
 
 #define ROWS (sizeof rows / sizeof rows[0])
 

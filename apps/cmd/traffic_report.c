@@ -2,7 +2,7 @@
 /*
  * traffic_report.c - the reports of the runs of `fabemu traffic`.
  *
- * Programs of users rely on the fields of the JSON (docs/traffic.md), so add fields, but do not
+ * Users' programs rely on the fields of the JSON (docs/traffic.md), so add fields, but do not
  * change them.
  */
 #include "apps/cmd/traffic.h"
@@ -347,7 +347,7 @@ static void latency_text(FILE *out, const char *what, const struct traffic_laten
             ns_text(latency->most_ps).text);
 }
 
-/* Print the rates per source: payload bytes, if messages have a payload; and messages. */
+/* Print the rates per source: messages and, if they have a payload, the bytes of payload. */
 static void rates_text(FILE *out, const struct traffic_result *result)
 {
     const struct traffic_rates *from = &result->from;
@@ -371,7 +371,7 @@ static void open_loop_text(FILE *out, const struct traffic_result *result,
     fprintf(out, "  measured     %s after %s of warm-up; %s message%s%s\n",
             duration_of_ns(ns(result->measure_ps)).text, duration_of_ns(ns(result->warmup_ps)).text,
             amount_count(result->latency.messages).text, plural_s(result->latency.messages),
-            result->steady || result->saturated ? "" : "; not steady: it was still changing");
+            result->steady || result->saturated ? "" : "; not steady: the results still changed");
     fprintf(out, "  throughput   %.4f offered, %.4f (+- %.4f) accepted%s\n", result->offered,
             result->accepted.mean, result->accepted.ci95,
             result->saturated ? "; saturated: the network cannot carry more" : "");
@@ -381,10 +381,10 @@ static void open_loop_text(FILE *out, const struct traffic_result *result,
         latency_text(out, "last copy", &result->completion);
     if (result->saturated)
         fprintf(out,
-                "  waiting      %s message%s at the sources; %s of the measurement were not "
-                "delivered, and do not count for the latency\n",
+                "  waiting      %s message%s at the sources; the latency leaves out %s message%s "
+                "of the measurement that had not arrived\n",
                 amount_count((uint64_t)result->backlog).text, plural_s((uint64_t)result->backlog),
-                amount_count(result->undelivered).text);
+                amount_count(result->undelivered).text, plural_s(result->undelivered));
 }
 
 static void series_text(FILE *out, const struct traffic_series *series)

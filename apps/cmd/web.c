@@ -45,7 +45,7 @@ static void print_address(const struct web *web)
         print_message("web: Ctrl-C ends the page");
 }
 
-/* Return whether @text, the first bytes of a file, begins a recording. Ignores white space. */
+/* Return whether @text is the beginning of a recording. Ignores white space. */
 static bool is_beginning(const char *text, size_t bytes)
 {
     const char *expected = BEGIN;
@@ -58,7 +58,7 @@ static bool is_beginning(const char *text, size_t bytes)
 
 /*
  * Connect to the running fabric @what or, if there is none of this name, open the file @what.
- * Errors, with one line in @error: -EINVAL, the file cannot be read or is no recording; those of
+ * Errors, with one line in @error: -EINVAL, the file cannot be read or is not a recording; as
  * paths_connect().
  */
 static int open_what(struct web *web, const char *what, char *error, size_t error_bytes)

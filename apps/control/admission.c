@@ -13,7 +13,7 @@
  * connections allowed beyond two per node: for status, shutdown, and processes that wait for a node
  */
 #define CONNECTIONS_SPARE 256u
-/* descriptors kept free for an attaching process: its event descriptor, and those sent to it */
+/* descriptors kept free for an attaching process: its event descriptor, and those it is sent */
 #define SPARE_FDS 8u
 
 static int spare_open(void)

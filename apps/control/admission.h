@@ -2,9 +2,10 @@
 /*
  * admission.h - limits on the connections to a control socket.
  *
- * The number of connections is limited, because descriptors and memory are limited. There may be as
- * many as the nodes can need, if the limit of open files allows that. A process that has used up
- * its share of the connections (ADMISSION_SHARE) is refused, so that some are left for others.
+ * The number of connections is limited, because descriptors and memory are limited. The limit is
+ * the number that the processes of all nodes can need (admission_most()), or less if the limit of
+ * open files is lower. A process that has used up its share of the connections (ADMISSION_SHARE) is
+ * refused, so that some are left for others.
  */
 #ifndef APPS_CONTROL_ADMISSION_H
 #define APPS_CONTROL_ADMISSION_H
@@ -71,7 +72,7 @@ int admission_accept(struct admission *admission, struct ucred *cred);
  */
 const char *admission_refuses(const struct admission *admission, int fd, uint32_t host, pid_t pid);
 
-/** admission_most - the number of connections that the processes of @nodes nodes may need. Pure. */
+/** admission_most - return how many connections the processes of @nodes nodes may need. Pure. */
 uint64_t admission_most(uint32_t nodes);
 
 /** admission_reject - send {"ok":false,…} with reason @why, without waiting, and close @fd. */

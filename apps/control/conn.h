@@ -13,7 +13,7 @@
 
 #define CONN_LINE_MAX       65536u      /* limit of a request, in bytes */
 #define CONN_CONTAINERS_MAX 256u        /* limit of the lists and objects in a request */
-#define CONN_REPLY_MAX      (16u << 20) /* limit of a reply, in bytes; the longest is to "status" */
+#define CONN_REPLY_MAX      (16u << 20) /* limit of a reply, such as that to "status", in bytes */
 #define CONN_OUT_MAX        (17u << 20) /* limit of the queued bytes, except for telemetry */
 /* limit of a line of telemetry, in bytes: 65536 nodes with four links need half of that */
 #define CONN_TELEMETRY_MAX (48u << 20)
@@ -37,7 +37,7 @@ struct conn {
     size_t line_out;          /* bytes of the last line of telemetry, added to the limit of `out` */
     struct emu_json_fds pass; /* descriptors to be sent; the first is -1 if there are none */
     size_t pass_at;           /* offset in `out` of the line with which the descriptors are sent */
-    /* where conn_fill() puts received descriptors; if NULL, they are closed */
+    /* receives the descriptors that conn_fill() reads; NULL: they are closed */
     struct emu_json_fds *received_fds;
 };
 
@@ -45,10 +45,10 @@ struct conn {
 void conn_open(struct conn *conn, int fd, size_t line_max);
 void conn_close(struct conn *conn);
 
-/** conn_excess - return by how many bytes `in` and `out` exceed EMU_JSON_KEEP, added together. */
+/** conn_excess - return the bytes of `in` and `out` beyond EMU_JSON_KEEP, added together. */
 size_t conn_excess(const struct conn *conn);
 
-/** conn_fill - read the available bytes, maybe none. Errors: -EPIPE, the peer closed; -errno. */
+/** conn_fill - read the available bytes, if any. Errors: -EPIPE, the stream has ended; -errno. */
 int conn_fill(struct conn *conn);
 
 /** conn_next - take the next whole line out of `in`, and parse it, as emu_json_next() does. */
@@ -72,7 +72,7 @@ int conn_put_text(struct conn *conn, const char *text, size_t bytes, bool ends);
  */
 int conn_put_with(struct conn *conn, struct json_object *message, const int pass[EMU_JSON_FDS]);
 
-/** conn_flush - send queued bytes. Errors: -EAGAIN, the socket did not take all; -errno. */
+/** conn_flush - send queued bytes. Errors: -EAGAIN, some bytes are left; -errno. */
 int conn_flush(struct conn *conn);
 
 /** conn_drain - send all queued bytes, waiting at most @timeout_ms for the peer to read. */
@@ -137,7 +137,7 @@ struct json_object *query_request(const char *command);
 int query_fabric(const char *name, struct json_object *request, const struct query_field *fields,
                  struct json_object **reply, pid_t *owner, char *error, size_t error_bytes);
 
-/** query_check - check that @object, from fabric @name, has @fields. Errors: -EPROTO and a line. */
+/** query_check - check the @fields of @object, from fabric @name. Errors: -EPROTO, see @error. */
 int query_check(const char *name, struct json_object *object, const struct query_field *fields,
                 char *error, size_t error_bytes);
 

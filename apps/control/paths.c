@@ -169,7 +169,7 @@ static bool is_of_hosts(const char *name)
     return bytes > tail && strcmp(name + bytes - tail, end) == 0;
 }
 
-/* Write plain_dir() to @other. Returns whether it is not @dir, exists and passes check_dir(). */
+/* Write plain_dir() to @other. Returns whether it differs from @dir and passes check_dir(). */
 static bool other_dir(char *other, size_t other_bytes, const char *dir)
 {
     char error[256];
@@ -325,7 +325,7 @@ static int bind_socket(struct paths_socket *ret, const char *path, const char *n
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), err = 0;
 
     if (fd < 0)
-        return fail(-errno, error, error_bytes, "no socket: %s", strerror(errno));
+        return fail(-errno, error, error_bytes, "cannot create a socket: %s", strerror(errno));
     bound_path(addr.sun_path, path);
     unlink(addr.sun_path);
     if (bind(fd, (struct sockaddr *)&addr, sizeof addr) < 0)
@@ -404,10 +404,10 @@ int paths_free(const char *name, char *error, size_t error_bytes)
 /* --- the fabric of a command without a name ------------------------------------------- */
 
 struct running {
-    char *name;                     /* space for PATHS_NAME_MAX + 1 bytes; the last fabric found */
+    char *name;                     /* name of the last fabric found; PATHS_NAME_MAX + 1 bytes */
     bool kept;                      /* count only fabrics of `fabemu up` */
     unsigned count;                 /* number of fabrics that run */
-    char names[4 * PATHS_NAME_MAX]; /* names of the first ones, such as ", a, b" */
+    char names[4 * PATHS_NAME_MAX]; /* names of the first fabrics, such as ", a, b" */
 };
 
 static void count_running(void *context, const char *name)
@@ -515,7 +515,7 @@ bool paths_supervised_by(const char *name, pid_t owner)
     return inode && procs_child_has_socket(owner, inode);
 }
 
-/* Call @each for each socket in the folder; if !@all, only if its fabric is on several hosts. */
+/* Call @each for all sockets in a folder or, if !@all, for those of fabrics on several hosts. */
 static int list_dir(const char *dir, bool all, void (*each)(void *context, const char *name),
                     void *context, char *error, size_t error_bytes)
 {

@@ -28,7 +28,7 @@ struct paths_socket {
 
 /**
  * paths_check_name - check that a name consists of letters, digits, '.', '_' and '-', and does not
- * begin with '.' or '-'. Errors: -EINVAL, one line in @error.
+ * begin with '.' or '-'. Errors: -EINVAL, with one line in @error.
  */
 int paths_check_name(const char *name, char *error, size_t error_bytes);
 
@@ -67,7 +67,7 @@ int paths_connect(int *fd, pid_t *owner, const char *name, char *error, size_t e
  */
 bool paths_supervised_by(const char *name, pid_t owner);
 
-/** paths_list - call @each with each socket's name, sorted. Errors: one line in @error. */
+/** paths_list - call @each with each socket's name, sorted. Errors: as paths_listen(). */
 int paths_list(void (*each)(void *context, const char *name), void *context, char *error,
                size_t error_bytes);
 

@@ -68,7 +68,7 @@ static int recorder_new(struct daemon *daemon, const struct client *client)
         return -ENOMEM;
     calls = daemon->calls;
     fd = memfd_create("fabemu-calls", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    /* a process that truncated its file while this process reads it would end this process */
+    /* otherwise a process could kill the daemon by truncating its file while it is read */
     passed = fd < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL)
                  ? -1
                  : fcntl(fd, F_DUPFD_CLOEXEC, 0);
@@ -127,8 +127,8 @@ int daemon_calls_file(struct daemon *daemon, const struct client *client, char *
 
     if (replay && !part)
         return fail(-ENOENT, error, error_bytes,
-                    "the recording of --compute has no calls of this process of rank %lld: it has "
-                    "%zu processes",
+                    "the recording of --compute has no calls for this process of rank %lld; it has "
+                    "the calls of %zu processes",
                     (long long)rank_of(client), replay->parts);
     if (part)
         fd = part_file(part);

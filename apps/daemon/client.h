@@ -45,18 +45,18 @@ struct client {
     bool closing;        /* close when all queued bytes are sent */
     bool gone;           /* close at the end of this round */
     bool unread;         /* set with `gone`: the peer did not read the bytes that were sent to it */
-    size_t excess;       /* conn_excess(), as included in daemon->excess */
+    size_t excess;       /* conn_excess(); daemon->excess includes this number */
     uint32_t groups;     /* number of groups that are charged to the process */
     bool subscribed;     /* the client has subscribed to events */
     struct telemetry_reader telemetry;
     struct procs_stop stop;
-    bool stopped;  /* set with `gone`: the process was stopped for too long */
-    bool frozen;   /* a fault has stopped the process, and has not resumed it yet */
-    bool captures; /* the client has started the capture that is in progress */
-    bool cut_off;  /* daemon_cut_off() has notified the process */
-    bool exits;    /* the process has announced that it exits without detaching */
-    bool outside;  /* its MPI messages do not use the fabric: counted in daemon_record.outside */
-    struct daemon_query *query;    /* the query for which the last request waits; NULL: none */
+    bool stopped;               /* set with `gone`: the process was stopped for too long */
+    bool frozen;                /* a fault has stopped the process, and has not resumed it yet */
+    bool captures;              /* the client has started the capture that is in progress */
+    bool cut_off;               /* daemon_cut_off() has notified the process */
+    bool exits;                 /* the process has announced that it exits without detaching */
+    bool outside;               /* its MPI messages do not use the fabric (daemon_record.outside) */
+    struct daemon_query *query; /* the query for which the last request waits; NULL: none */
     const struct request *request; /* the last request's row in the table of request.c */
     struct json_object *asked;     /* the last request, while it waits for the query; else NULL */
     uint64_t query_number;         /* number of the query that answers the last request */
@@ -93,7 +93,7 @@ struct daemon {
     bool owner_gone;
     bool busy;                /* some client has requests that can be handled now */
     bool standstill_reported; /* the supervisor has been notified of a standstill */
-    /* when run_stands_still() last returned true; 0: its last result was false */
+    /* time at which run_stands_still() last returned true; 0: its last result was false */
     uint64_t standstill_ns;
     bool time_over; /* the supervisor has been notified that simulated time has ended */
     struct {
@@ -113,7 +113,7 @@ struct daemon {
     struct emu_list exiting;
     struct client *owner;         /* the supervisor; NULL when its connection has ended */
     struct client **by_node;      /* by node: the attached process, or NULL */
-    struct forgotten **forgotten; /* by node: errors that the process has not got (groups.c) */
+    struct forgotten **forgotten; /* by node: errors forgotten before the process got them */
     int64_t *last_rank;           /* by node: rank of the process that attached last; -1: none */
     struct daemon_record record;
     struct procs_frozen frozen; /* processes of this host that faults have ever stopped */
@@ -133,7 +133,7 @@ struct daemon {
     /* controls the other hosts; NULL: there are no others, or they are not connected */
     struct coordinator *coordinator;
     struct daemon_query query[COORDINATOR_QUERIES];
-    /* Work that waits for a query, because it calls other hosts: daemon_await() */
+    /* Work that calls other hosts, and therefore waits for a query: daemon_await() */
     struct {
         bool faults, standstill; /* a step of faults.c or standstill.c is due */
         bool links;              /* coordinator_links_mend() is due */
@@ -183,9 +183,9 @@ struct daemon {
  */
 int daemon_calls_file(struct daemon *daemon, const struct client *client, char *error,
                       size_t error_bytes);
-/** daemon_calls_write - all processes have ended: write the calls of all that have recorded. */
+/** daemon_calls_write - write the recorded calls. Call this after all processes have ended. */
 void daemon_calls_write(struct daemon *daemon);
-/** daemon_calls_unused - number of processes of the recording that no process has replayed. */
+/** daemon_calls_unused - return how many parts of the recording no process has replayed. */
 uint32_t daemon_calls_unused(const struct daemon *daemon);
 void daemon_calls_close(struct daemon *daemon);
 
@@ -193,14 +193,14 @@ void daemon_calls_close(struct daemon *daemon);
 
 /* GOAL is a text format for the messages and computing of a program (docs/traffic.md). */
 
-/** daemon_goal_group - a group was created: remember its members if processes record GOAL. */
+/** daemon_goal_group - remember the members of a new group, if processes record GOAL. */
 void daemon_goal_group(struct daemon *daemon, uint32_t id, const uint32_t *nodes, uint32_t count);
 /** daemon_goal_write - write the GOAL of all processes. The rank is the node's number. */
 void daemon_goal_write(const struct daemon *daemon, FILE *out, struct json_object *origin,
                        const struct calls_part *part, size_t parts);
 /**
  * daemon_goal_check - return whether the written GOAL is complete: all processes have ended well,
- * each node had only one, and GOAL can express all calls. Print a line if not.
+ * each node had only one process, and GOAL can express all calls. If not, print a line.
  */
 bool daemon_goal_check(const struct daemon *daemon, const struct calls_part *part, size_t parts);
 void daemon_goal_free(struct daemon *daemon);
@@ -227,8 +227,8 @@ void daemon_client_free(struct client *client);
 void daemon_client_events(struct daemon *daemon, struct client *client);
 
 /**
- * daemon_client_count - update the sum of the clients' buffers. If it exceeds CONN_EXCESS_MAX,
- * close the clients with the largest buffers, because they do not read.
+ * daemon_client_count - update daemon->excess. If it exceeds CONN_EXCESS_MAX, mark the clients with
+ * the largest excess as gone, because they do not read.
  */
 void daemon_client_count(struct daemon *daemon, struct client *client);
 
@@ -241,7 +241,7 @@ uint32_t daemon_client_host(const struct client *client);
 /** daemon_client_command - write the name of the client's process, or "" if it is unknown. */
 void daemon_client_command(const struct client *client, char *ret, size_t ret_bytes);
 
-/** daemon_connections_of - number of connections of process @pid on @host. @ctx: the daemon. */
+/** daemon_connections_of - count the connections of process @pid on @host. @ctx: the daemon. */
 uint32_t daemon_connections_of(void *ctx, uint32_t host, pid_t pid);
 
 /**
@@ -295,8 +295,8 @@ struct json_object *daemon_event(const struct daemon *daemon, const char *what, 
 bool daemon_has_subscribers(const struct daemon *daemon);
 
 /**
- * daemon_now_ps - return the time of events: that of the host's monotonic clock; on clock virtual
- * the simulated time.
+ * daemon_now_ps - return the present, by the clock of events: the host's monotonic clock or, on
+ * clock virtual, the simulated time.
  */
 static inline uint64_t daemon_now_ps(const struct daemon *daemon)
 {
@@ -389,8 +389,8 @@ void daemon_group_leave(struct daemon *daemon, struct client *client, struct jso
 void daemon_group_break(struct daemon *daemon, struct client *client, struct json_object *request);
 
 /**
- * daemon_group_fail - notify the members of group @id that no operation of it can complete any
- * more. @why: one line that names the switch or the cable.
+ * daemon_group_fail - notify the members of group @id that its operations cannot complete any more.
+ * @why: one line that names the switch or the cable.
  */
 void daemon_group_fail(struct daemon *daemon, uint32_t id, const char *why);
 
@@ -419,7 +419,7 @@ void daemon_groups_free(struct daemon *daemon);
 
 /* --- queues.c ---------------------------------------------------------------------------- */
 
-/* Requests to announce a queue to the processes of the same host, to withdraw and to find one. */
+/* Requests to announce a queue to the processes of the host, to withdraw it, and to find it. */
 void daemon_queue_announce(struct daemon *daemon, struct client *client,
                            struct json_object *request);
 void daemon_queue_withdraw(struct daemon *daemon, struct client *client,

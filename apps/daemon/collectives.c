@@ -121,7 +121,7 @@ static const struct emu_pending_group *reported_group(const struct client *clien
 
 struct member_view {
     uint32_t node;
-    const struct emu_pending_group *says;   /* its report on this group; NULL: none */
+    const struct emu_pending_group *report; /* its report on this group; NULL: none */
     const struct fabric_contribution *part; /* the network's record of its contribution; NULL:
                                              * none */
     bool absent;                            /* as in struct standstill_sample */
@@ -140,7 +140,7 @@ struct group_view {
 
 static bool is_in(const struct member_view *member, const struct emu_pending_group *it)
 {
-    return member->says && member->says->since_ns && member->says->number == it->number;
+    return member->report && member->report->since_ns && member->report->number == it->number;
 }
 
 /*
@@ -152,12 +152,12 @@ static const struct emu_pending_group *oldest_of(const struct group_view *group,
     const struct emu_pending_group *oldest = NULL;
 
     for (uint32_t i = 0; i < group->count; i++) {
-        const struct emu_pending_group *says = group->member[i].says;
+        const struct emu_pending_group *report = group->member[i].report;
 
-        if (says && says->since_ns && group->member[i].absent == absent &&
-            standstill_age(group->now_ns, says->since_ns) >= STANDSTILL_AGE_NS &&
-            (!oldest || says->number < oldest->number))
-            oldest = says;
+        if (report && report->since_ns && group->member[i].absent == absent &&
+            standstill_age(group->now_ns, report->since_ns) >= STANDSTILL_AGE_NS &&
+            (!oldest || report->number < oldest->number))
+            oldest = report;
     }
     return oldest;
 }
@@ -175,17 +175,17 @@ static bool group_find(struct group_view *group)
     if (!group->waits)
         group->waits = oldest_of(group, true);
     for (uint32_t i = 0; group->waits && i < group->count; i++) {
-        const struct emu_pending_group *says = group->member[i].says;
+        const struct emu_pending_group *report = group->member[i].report;
         uint32_t alike = 0;
 
         if (!is_in(&group->member[i], group->waits))
             continue;
         for (uint32_t j = 0; j < group->count; j++)
             alike += is_in(&group->member[j], group->waits) &&
-                     same_what(&group->member[j].says->what, &says->what);
+                     same_what(&group->member[j].report->what, &report->what);
         if (alike > most) {
             most = alike;
-            group->waits = says;
+            group->waits = report;
         }
     }
     return group->waits != NULL;
@@ -197,7 +197,7 @@ static uint64_t group_age(const struct group_view *group)
 
     for (uint32_t i = 0; i < group->count; i++)
         if (is_in(&group->member[i], group->waits)) {
-            uint64_t its_ns = standstill_age(group->now_ns, group->member[i].says->since_ns);
+            uint64_t its_ns = standstill_age(group->now_ns, group->member[i].report->since_ns);
 
             age_ns = its_ns > age_ns ? its_ns : age_ns;
         }
@@ -217,7 +217,7 @@ static bool contributes(const struct group_view *group, const struct member_view
 
 static bool has_entered(const struct group_view *group, const struct member_view *member)
 {
-    return member->says && member->says->begun >= group->waits->number;
+    return member->report && member->report->begun >= group->waits->number;
 }
 
 /*
@@ -250,8 +250,8 @@ static struct json_object *missing_build(const struct topo_graph *graph,
 {
     struct json_object *one = json_add_node(json_object_new_object(), graph, member->node);
 
-    if (member->says)
-        json_add_number(one, "begun", member->says->begun);
+    if (member->report)
+        json_add_number(one, "begun", member->report->begun);
     json_object_object_add(one, "entered", json_object_new_boolean(has_entered(group, member)));
     if (contributes(group, member))
         add_port(one, graph, member->part);
@@ -351,11 +351,11 @@ static void collective_add(const struct daemon *daemon, const struct group_view 
     for (uint32_t i = 0; i < group->count; i++) {
         const struct member_view *member = &group->member[i];
 
-        if (is_in(member, group->waits) && !same_what(&member->says->what, &group->waits->what)) {
+        if (is_in(member, group->waits) && !same_what(&member->report->what, &group->waits->what)) {
             struct json_object *one = json_object_new_object();
 
             json_add_number(one, "node", member->node);
-            standstill_what(one, &member->says->what);
+            standstill_what(one, &member->report->what);
             json_object_array_add(differ, one);
             lacks++;
         } else if (has_contributed(group, member)) {
@@ -406,7 +406,7 @@ static void collective_examine(void *context, uint32_t id, const uint32_t *nodes
             const struct client *client = all->daemon->by_node[nodes[i]];
 
             group.member[i].node = nodes[i];
-            group.member[i].says = reported_group(client, id);
+            group.member[i].report = reported_group(client, id);
             group.member[i].absent = client && client->sample && client->sample->absent;
         }
         if (group_find(&group)) {

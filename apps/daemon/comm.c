@@ -272,7 +272,7 @@ struct share_text {
     char text[16];
 };
 
-/* Return the share of @part in @of as text, "unknown" if a process or host has forged a count. */
+/* Return the share of @part in @of as text; "unknown": a process or a host has forged a count. */
 static struct share_text share_of(uint64_t part, uint64_t of)
 {
     struct share_text ret = {"unknown"};

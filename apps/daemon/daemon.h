@@ -56,7 +56,7 @@ struct daemon_refusal {
 /* Clock virtual: processes that slept outside the fabric, and have detached. */
 struct daemon_sleeps {
     uint32_t processes;
-    uint64_t longest_ns; /* longest time that one of them slept, host time */
+    uint64_t longest_ns; /* longest time that one of them slept, in host time */
     int64_t rank;        /* that process's rank in its MPI job; -1: none */
     uint32_t node;
 };
@@ -92,14 +92,14 @@ struct daemon_config {
     const struct fabric_config *fabric; /* configuration of the fabric */
     int listen_fd;                      /* listening control socket; borrowed */
     int signal_fd; /* readable when a signal has asked the fabric to end; borrowed */
-    int owner_fd;  /* connection of the supervisor; owned from now on */
+    int owner_fd;  /* connection of the supervisor; the daemon takes it over */
     pid_t owner;   /* process number of the supervisor */
-    const struct fault_schedule *faults;    /* --fault; NULL: none */
+    const struct fault_schedule *faults;    /* --faults; NULL: none */
     const struct capture_plan *capture;     /* --capture; NULL: none */
     int events_fd;                          /* file for events; -1: none */
     int record_fd;                          /* file for events and snapshots; -1: none */
     const struct timeline_plan *timeline;   /* --timeline; NULL: none */
-    int calls_fd;                           /* file of --compute record:FILE */
+    int calls_fd;                           /* file of --compute record:FILE or --goal */
     struct calls_file *replay;              /* --compute replay:FILE; NULL: none */
     const struct coordinator_config *hosts; /* the other hosts; the daemon sets the field `ops`;
                                              * NULL: none */
@@ -115,10 +115,10 @@ enum daemon_end {
 /**
  * daemon_serve - serve a fabric until a shutdown is requested, or the supervisor dies.
  *
- * The supervisor's connection is a client that also gets the events "ready", "node_died",
- * "refused", "outside", "cut_off", "frozen" and, at the end, "ended" with the report. Returns enum
- * daemon_end or a negative errno. On an error the caller keeps owner_fd, and @error may have a line
- * for the user. Thread: the fabric's manager.
+ * The supervisor's connection is a client that gets events of its own (daemon_notify_owner()), such
+ * as "ready" and, at the end, "ended" with the report. Returns enum daemon_end or a negative errno.
+ * On an error the caller keeps owner_fd, and @error may have a line for the user. Thread: the
+ * fabric's manager.
  */
 int daemon_serve(struct fabric *fabric, const struct daemon_config *config, char *error,
                  size_t error_bytes);

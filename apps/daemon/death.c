@@ -3,8 +3,8 @@
  * death.c - notifies processes when a process detaches or dies, or when nodes cannot reach each
  * other.
  *
- * A process that detaches has disconnected from its peers (nic/host/api/leave.c). Only the groups
- * that it did not leave break.
+ * A process that detaches has disconnected from its peers (nic/host/api/leave.c). It breaks only
+ * the groups that it has not left.
  *
  * When a process dies, the daemon notifies all attached processes as soon as the node is free. The
  * cause of death becomes known shortly after the connection has closed. Until then the client is in
@@ -77,20 +77,20 @@ void daemon_notify_broken(struct daemon *daemon, uint32_t by, struct json_object
 
 void daemon_died(struct daemon *daemon, struct client *client)
 {
-    struct json_object **shared = daemon_groups_quit(daemon, client);
+    struct json_object **lists = daemon_groups_quit(daemon, client);
 
     client->died = client->node;
     daemon_node_free(daemon, client, true);
-    report_death(daemon, client, shared);
+    report_death(daemon, client, lists);
 }
 
 void daemon_left(struct daemon *daemon, struct client *client)
 {
-    struct json_object **shared = daemon_groups_quit(daemon, client);
+    struct json_object **lists = daemon_groups_quit(daemon, client);
     uint32_t node = (uint32_t)client->node;
 
     daemon_node_free(daemon, client, false);
-    daemon_notify_broken(daemon, node, shared);
+    daemon_notify_broken(daemon, node, lists);
 }
 
 /* List the attached nodes that have no route to or from @node; NULL: none. */

@@ -25,8 +25,8 @@ struct process_text {
 };
 
 /*
- * Describe process @incarnation of a node. If that process is still attached, the text is the name
- * of the node, with the suffix @s, which is "'s" for a genitive, or "".
+ * Describe process @incarnation of a node. If it is unknown (0) or still attached, the text is the
+ * name of the node and the suffix @s, which is "'s" or "".
  */
 static struct process_text process_text_of(const struct daemon *daemon, uint32_t node,
                                            uint64_t incarnation, const char *s)
@@ -44,7 +44,7 @@ static struct process_text process_text_of(const struct daemon *daemon, uint32_t
     return process;
 }
 
-/* Write the reason for error messages of programs. @of: sender and receiver of the lost segment. */
+/* Write the reason, which programs show to users. @of: sender and receiver of a lost segment. */
 static void why_text(struct daemon *daemon, const struct fabric_drop *drop, const char *of,
                      char *text, size_t bytes)
 {
@@ -78,7 +78,7 @@ static void why_text(struct daemon *daemon, const struct fabric_drop *drop, cons
     }
 }
 
-/* Add sender and receiver of a segment: nodes and, if known, incarnations of the processes. */
+/* Add the sender and the receiver of a segment: nodes and, if known, processes' incarnations. */
 static struct json_object *pair_add(struct json_object *event, const struct fabric_drop *drop)
 {
     json_add_number(json_add_number(event, "from", drop->from), "to", drop->to);

@@ -31,7 +31,7 @@
 #include "nic/host/base/wire.h"
 
 #define COLLECT_PS UINT64_C(100000000000) /* interval of collections of hits */
-/* the same interval while a fault waits for a certain packet (option on=) */
+/* the same interval while a fault waits for an event (key on=) */
 #define WATCH_PS UINT64_C(1000000000)
 /* the same as WATCH_PS on several hosts, where each collection is a query to all hosts */
 #define WATCH_REMOTE_PS UINT64_C(10000000000)
@@ -248,7 +248,7 @@ static void hit_take(void *ctx, uint32_t host, const struct emu_fault_hit *hit)
     daemon_publish(daemon, reported);
 }
 
-/* Take a hit from another host. It may only log hits of faults that have a target on it. */
+/* Take a hit from another host, which may only log hits of faults that have a target there. */
 static void hit_receive(void *ctx, uint32_t host, const struct emu_fault_hit *hit)
 {
     const struct daemon *daemon = ctx;
@@ -394,7 +394,7 @@ static int faults_make(struct daemon *daemon, struct daemon_faults *f)
     return err ? err : injector_create(&f->injector, daemon->fabric, f->manager, &inject);
 }
 
-/* Create injector and manager, at the first fault or the first lost link between hosts. */
+/* Create the injector and the manager, for the first fault or lost link between hosts. */
 static int faults_begin(struct daemon *daemon, char *error, size_t error_bytes)
 {
     struct daemon_faults *f;

@@ -12,7 +12,7 @@
 
 /**
  * daemon_faults_open - inject the schedule of the daemon's configuration, if there is one. Without
- * a schedule, injector and manager are created later, for the first fault or the first lost link
+ * a schedule, the injector and the manager are created later, for the first fault or lost link
  * between hosts. Errors: as injector_add(), with one line in @error.
  */
 int daemon_faults_open(struct daemon *daemon, char *error, size_t error_bytes);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * goal.c - write the communication of all processes to a GOAL file (`--goal`): the groups whose
- * collectives the network executes, and the text of each process (nic/host/base/trace.c).
+ * collectives the network executes, and the part that each process wrote (nic/host/base/trace.c).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@ struct daemon_goal {
     size_t count, room;
     struct goal_group {
         uint32_t id, members;
-        uint32_t *node; /* in the order of the group's creation */
+        uint32_t *node; /* the members, in the order of the group */
     } * group;
 };
 
@@ -127,7 +127,7 @@ static uint64_t calls_left_out(const struct calls_part *part)
     return count;
 }
 
-/* Check the groups. Their addresses repeat after many thousands of groups. */
+/* Check the groups. After many thousands of groups, a new group gets the address of an old one. */
 static bool groups_check(const struct daemon *daemon)
 {
     const struct daemon_goal *goal = daemon->goal;
@@ -189,8 +189,8 @@ bool daemon_goal_check(const struct daemon *daemon, const struct calls_part *par
         left_out += calls_left_out(&part[i]);
     }
     if (left_out)
-        print_message("--goal: the file is not the whole program, because GOAL has no one-sided "
-                      "accesses and no triggered operations (%llu calls)",
+        print_message("--goal: the file does not contain the whole program, because GOAL has no "
+                      "one-sided accesses and no triggered operations (%llu calls)",
                       (unsigned long long)left_out);
     if (left_out || !groups_check(daemon))
         return false;

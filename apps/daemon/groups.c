@@ -21,11 +21,11 @@
  * each error once.
  *
  * A member *is owed* an error until it has asked for the group or its process has ended. Until
- * then the group is kept, unless more than KEPT_MAX ended groups are charged to one node. Then the
- * fabric forgets the errors of the oldest group. A process that was owed a forgotten error may
- * still ask for that group. It must not create the group anew, because the others would never join.
- * Therefore the fabric refuses every later request of such a process to create, by a key, a group
- * that has this node as a member. The other members get this refusal, too.
+ * then the group is kept, unless more than KEPT_MAX ended groups are charged to one node, their
+ * *holder*. Then the fabric forgets the errors of the oldest of them. A process that was owed a
+ * forgotten error may still ask for that group. It must not create the group anew, because the
+ * others would never join. Therefore the fabric refuses every later request of such a process to
+ * create, by a key, a group with this holder as a member. The other members get this refusal, too.
  *
  * A group is charged to the process that created it. When that process leaves, the first of the
  * remaining members is charged. No process may have more than its share of the groups
@@ -65,7 +65,7 @@ struct group_key {
     bool wide;
 };
 
-/* In a list of a node: the process at the node was owed errors that the fabric has forgotten. */
+/* An entry in a node's list: its process was owed errors that the fabric has forgotten. */
 struct forgotten {
     struct forgotten *next;
     uint32_t holder; /* node to which the groups were charged; each holder is once in the list */
@@ -77,7 +77,7 @@ struct daemon_group {
     uint32_t holder; /* node of the process to which the group is charged */
     uint32_t left;   /* members that are not GONE; the fabric's group has these members, too */
     uint32_t owed;   /* members that are owed the error */
-    bool over;       /* no member is left; the group is kept for the members that are owed */
+    bool over;       /* no member is left; the group is kept for members that are owed the error */
     bool failed;     /* its members were notified that no operation can complete any more */
     uint32_t count;
     bool partitioned; /* its members were notified that they cannot reach each other */
@@ -209,7 +209,7 @@ static void member_settle(struct daemon_group *group, struct member *member)
     member->owed = false;
 }
 
-/* Note that an error of a group charged to @holder is forgotten. Returns false without memory. */
+/* Note that an error of a group charged to @holder is forgotten. False: there is no memory. */
 static bool note_forgotten(struct forgotten **list, uint32_t holder)
 {
     struct forgotten *entry = *list;
@@ -244,7 +244,7 @@ static void group_forget(struct daemon *daemon, struct daemon_group *group)
     }
 }
 
-/* If too many ended groups that were charged to @node are kept, forget the oldest. */
+/* If too many ended groups that were charged to @node are kept, forget the oldest one's errors. */
 static void kept_limit(struct daemon *daemon, uint32_t node)
 {
     struct daemon_group *oldest = NULL;
@@ -261,8 +261,8 @@ static void kept_limit(struct daemon *daemon, uint32_t node)
 }
 
 /*
- * Break the group, and end its invitations. @by: the node of the member that caused this; -1: none,
- * and @why is the reason.
+ * Break the group, and end its invitations. @by: the node of the member that caused this; -1: no
+ * member did, and @why is the reason.
  */
 static void group_break(struct daemon *daemon, struct daemon_group *group, int64_t by,
                         const char *why)
@@ -586,7 +586,7 @@ static int group_make(struct daemon *daemon, const struct client *client, const 
 
 /*
  * Record that the fabric has refused a group to @client, so that all other members get the same
- * error. Without memory for the record, they do not get the error.
+ * error. If there is no memory for the record, they do not get it.
  */
 static void group_refuse(struct daemon *daemon, const struct client *client, const uint32_t *nodes,
                          uint32_t count, const struct group_key *key, int err, const char *why)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * refusals.c - requests of programs that the libfabric provider could not satisfy, for the report.
+ * refusals.c - a list, for the report, of requests that the libfabric provider could not satisfy.
  *
  * Many programs try several requests, the most demanding one first. So the refusals of a process
  * are discarded when it attaches, and the report names only processes that never attached.

@@ -2,7 +2,7 @@
 /*
  * remote.c - other hosts: their processes, lost hosts and host links, and the report on hosts.
  *
- * When a host is lost, the connections of its processes end, which death.c handles like other
+ * When a host is lost, the connections of its processes end. death.c handles this like other
  * deaths. All cables of the host are down. If two hosts lose their connection to each other, the
  * cables between them are down, even if the coordinator still reaches both. If the fabric can send
  * lost packets again over other routes, the manager takes these cables out of service

@@ -269,7 +269,7 @@ static struct json_object *host_time(const struct daemon_host_time *record,
     return all;
 }
 
-/* Build the numbers of calls in simulated time, and how long processes waited after them. */
+/* Build the numbers of calls in simulated time, and the times of the waits after them. */
 static struct json_object *calls(const struct fabric_totals *totals)
 {
     struct json_object *all = json_object_new_object();
@@ -369,7 +369,7 @@ static struct json_object *link_ends(const struct topo_graph *graph,
     return json_object_new_string(text);
 }
 
-/* Build the load of the links: of all directions of cables whose sending end is on this host. */
+/* Summarize the load of all directions of cables whose sending end is on this host. */
 static struct json_object *link_load(struct fabric *fabric)
 {
     struct json_object *all = json_object_new_object();
@@ -425,7 +425,7 @@ static bool is_listed(struct json_object *list, const char *what)
     return false;
 }
 
-/* Build the list of requests that were refused, each with its first process. */
+/* Build the list of refused requests. Each entry names the first process that made the request. */
 static struct json_object *refusals(const struct daemon_record *record)
 {
     struct json_object *list = json_object_new_array();

@@ -230,10 +230,10 @@ static void print_programs(FILE *out, struct json_object *programs, double facto
     if (factor < REPORT_ON_TIME_FACTOR)
         fputs("               the fabric itself was late: see the real-time factor\n", out);
     if (unseen)
-        fprintf(
-            out,
-            "               the waits of %lld process%s are unknown: not visible from this host\n",
-            unseen, plural_es(unseen));
+        fprintf(out,
+                "               the waits of %lld process%s are unknown, because this host cannot "
+                "see them\n",
+                unseen, plural_es(unseen));
 }
 
 static void print_provider(FILE *out, const char *name)

@@ -527,7 +527,7 @@ void daemon_await(struct daemon *daemon)
         daemon->due.query_number = query_join(daemon, COORDINATOR_ANSWER);
 }
 
-/* Do the work that has waited for a query. Returns whether work waits for the next one. */
+/* Do the work that has waited for a query. Returns whether work waits for the next query. */
 static bool due_settle(struct daemon *daemon)
 {
     if (!daemon->due.query_number ||

@@ -431,7 +431,7 @@ void daemon_standstill_add(struct daemon *daemon, struct json_object *reply)
                            standstill_build(daemon, fabric_process_ns(daemon->fabric)));
 }
 
-/* Report a standstill, or its end by an event without fields, to the supervisor and subscribers. */
+/* Publish a standstill, or its end, also to the supervisor. The event of an end has no fields. */
 static void standstill_publish(struct daemon *daemon, bool stands, uint64_t now_ns)
 {
     struct json_object *event;

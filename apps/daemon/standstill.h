@@ -28,12 +28,10 @@ struct standstill_sample {
     uint64_t polled_ns;
     uint64_t polled_starved_ns;
     bool absent; /* the process is stopped or silent, so its last report may be outdated */
-    /* a mismatch in the report (two members of a group are in different collectives), or another
-       mismatch of that group, was published as an event */
-    bool mismatch_reported;
+    bool mismatch_reported; /* the report's mismatch, or another one of its group, was published */
 };
 
-/** standstill_age - return the time from @since_ns to @now_ns, or 0. Pure. */
+/** standstill_age - return the time from @since_ns to @now_ns; 0 if @since_ns is later. Pure. */
 static inline uint64_t standstill_age(uint64_t now_ns, uint64_t since_ns)
 {
     return now_ns > since_ns ? now_ns - since_ns : 0;

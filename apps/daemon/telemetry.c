@@ -47,7 +47,7 @@ struct telemetry_serve {
 
 /* --- state of cables and processes ------------------------------------------------------ */
 
-static void telemetry_known_link(void *ctx, uint32_t cable, struct telemetry_cable *ret)
+static void cable_state_read(void *ctx, uint32_t cable, struct telemetry_cable *ret)
 {
     const struct daemon *daemon = ctx;
 
@@ -104,8 +104,8 @@ static void wait_of_group(struct telemetry_wait *waits, const struct emu_pending
  * Describe the process at @node and its wait. The process's report may be two seconds old: the
  * process writes it once a second, and the daemon reads it once a second.
  */
-static void telemetry_known_node(void *ctx, uint32_t node, struct telemetry_process *who,
-                                 struct telemetry_wait *waits)
+static void process_state_read(void *ctx, uint32_t node, struct telemetry_process *who,
+                               struct telemetry_wait *waits)
 {
     const struct daemon *daemon = ctx;
     const struct client *client = daemon->by_node[node];
@@ -188,8 +188,8 @@ static int sampler_open(struct daemon *daemon)
         .fabric = daemon->fabric,
         .config = daemon->config->fabric,
         .origin = daemon->began_ps / 1000u,
-        .link = telemetry_known_link,
-        .node = telemetry_known_node,
+        .link = cable_state_read,
+        .node = process_state_read,
         .ctx = daemon,
         .hosts = daemon->config->hosts ? daemon->config->hosts->name : NULL,
     };

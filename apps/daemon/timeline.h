@@ -21,7 +21,7 @@ struct timeline_plan {
     uint64_t most_bytes, from_bytes; /* as in struct timeline_config */
 };
 
-/** timeline_serve_open - start the timeline. Errors: one line in @error. */
+/** timeline_serve_open - start the timeline. Errors: -errno, with one line in @error. */
 int timeline_serve_open(struct daemon *daemon, const struct timeline_plan *plan, char *error,
                         unsigned long error_bytes);
 

@@ -241,7 +241,7 @@ void fabric_comm_leaves(struct fabric *fabric, uint32_t node)
 
 /* --- all processes ------------------------------------------------------------------ */
 
-/* Read the pairs of attached and detached processes; add pairs without space to one sum. */
+/* Read the pairs of all processes so far. Add pairs for which there is no space to one sum. */
 static int pairs_read(const struct fabric *fabric, const struct fabric_comm_past *past,
                       struct fabric_comm *ret)
 {
@@ -312,7 +312,7 @@ void fabric_comm_free(struct fabric_comm *comm)
 /* --- collectives that all members have reported ------------------------------------- */
 
 #define SAMPLES_LEAST 4096u
-/* maximum number of reports in comm_samples.entry, plus SAMPLES_NODES for each node */
+/* comm_samples.most is SAMPLES_MORE, plus SAMPLES_NODES for each of at most 4096 nodes */
 #define SAMPLES_MORE  65536u
 #define SAMPLES_NODES 256u
 #define SAMPLES_BITS  31u /* limit of emu_finished.report_bits, which a process may forge */

@@ -49,7 +49,7 @@ struct comm_sample {
 struct comm_samples {
     struct comm_sample *entry; /* reports of collectives that other members may still report */
     uint32_t count, capacity;  /* number of elements of `entry`: used, allocated */
-    uint32_t most;             /* limit of `capacity` */
+    uint32_t most;             /* from this `capacity` on, the array does not grow */
     /*
      * number of reports that no sum includes. Reasons: reports of other members came too late or
      * never; the process overwrote the report before it was read; or there was no memory

@@ -15,7 +15,7 @@
 #include "emu/dev/affinity.h"
 
 #define FABRIC_AUTO_WORKERS_MAX 8u
-#define FABRIC_WINDOW_SWITCHES  16u        /* clock virtual: minimum of switches per worker */
+#define FABRIC_WINDOW_SWITCHES  16u        /* clock virtual: fewest switches per worker */
 #define FABRIC_LOCAL_BUFS       (1u << 20) /* buffers for payload of nodes inside the fabric */
 
 /* Limits for raw_slots(). */

@@ -112,7 +112,7 @@ static uint32_t node_posted(const struct fabric *fabric, uint32_t node)
 
 /*
  * Sample the direction from a node to its switch. With engines, sample the sending end at the
- * node's engine; without, the receiving end at the switch.
+ * node's engine. Without engines, sample the receiving end at the switch.
  */
 static bool direction_of_node(const struct fabric *fabric, const struct fabric_cable *cable,
                               struct fabric_direction_sample *ret)
@@ -208,7 +208,7 @@ static uint64_t last_simulated_ns(void)
 
 /*
  * Read the new entries of a ring. If the node has another process than at the last call, start at
- * its first entry.
+ * the ring's first entry.
  */
 static uint32_t read_ring(const struct fabric *fabric, uint32_t node,
                           struct emu_finished_shared *ring, struct fabric_finished_at *at,

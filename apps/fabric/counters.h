@@ -94,8 +94,8 @@ void fabric_counters_add(const struct fabric_counters *counters, uint64_t *sum,
 void fabric_counters_idle(const struct fabric_counters *counters, uint64_t *value);
 
 /**
- * fabric_counters_each - call @print for every counter that hosts send to each other without its
- * name, in the order in which they are sent: counters of the whole fabric, then of its parts.
+ * fabric_counters_each - call @print for each counter, in the order in which hosts send counters to
+ * each other without names: the counters of the whole fabric, then those of its parts.
  */
 void fabric_counters_each(void (*print)(void *ctx, const char *part, const char *name), void *ctx);
 

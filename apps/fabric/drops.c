@@ -62,7 +62,7 @@ static bool drops_are_full(const struct fabric_drops *drops)
     return drops->count - drops->taken >= FABRIC_DROPS_MOST;
 }
 
-/* Return the host whose device has found the loss. The loss is sane (loss_is_sane()). */
+/* Return the host whose device has found the loss. The loss's nodes, switch and cable exist. */
 static uint32_t drop_host(const struct fabric *fabric, const struct fabric_drop *drop)
 {
     if (drop->what == FABRIC_LOST_SEGMENT || drop->what == FABRIC_LOST_OF_GROUP)
@@ -121,8 +121,8 @@ static bool node_had_process(const struct fabric *fabric, uint32_t node, uint64_
 }
 
 /*
- * Return whether the processes that a loss names have existed, and whether the units that are back
- * in service were out.
+ * Return whether a loss is possible: the processes that it names have existed, and units that are
+ * back in service were out.
  */
 static bool loss_is_possible(const struct fabric *fabric, const struct fabric_drop *drop)
 {
@@ -136,8 +136,8 @@ static bool loss_is_possible(const struct fabric *fabric, const struct fabric_dr
 }
 
 /*
- * Return whether the nodes and switches of a loss exist, whether the device that found it is on
- * @host, and whether that host has a part of the group.
+ * Return whether @host may report a loss: the loss names existing nodes, switches and cables, the
+ * device that found it is on @host, and @host has a part of the group.
  */
 static bool loss_is_sane(const struct fabric *fabric, uint32_t host, const struct fabric_drop *drop)
 {
@@ -152,7 +152,7 @@ static bool loss_is_sane(const struct fabric *fabric, uint32_t host, const struc
            (!on_cable || drop->cable < fabric->links.count) && drop_host(fabric, drop) == host;
 }
 
-/* Return whether the queue has space for a loss that @host reports. Otherwise it is forgotten. */
+/* Return whether the queue has space for a loss of @host. Otherwise the loss is forgotten. */
 static bool drops_have_space(const struct fabric_drops *drops, uint32_t host, bool urgent)
 {
     uint32_t used = urgent ? drops->urgent : drops->count - drops->taken;
@@ -349,8 +349,8 @@ static uint64_t nodes_given_up(const struct fabric *fabric)
 }
 
 /*
- * Look for such failures in all groups, if an adapter has given up a packet or a node has left a
- * group since the last scan.
+ * Call group_scan_left_nodes() for all groups, if an adapter has given up a packet, or a node has
+ * left a group, since the last scan.
  */
 static void scan_left_nodes(struct fabric *fabric)
 {

@@ -57,7 +57,7 @@ struct fabric_config {
     const char *provider; /* for reports: name of the libfabric provider; NULL: "fabemu" */
     enum emu_clock_mode clock;
     struct emu_compute compute; /* clock virtual: how much time the computing of processes takes */
-    uint32_t date_s;  /* clock virtual: date at time 0, seconds since 1970; 0: that of the host */
+    uint32_t date_s;  /* clock virtual: date at time 0, seconds since 1970; 0: the host's date */
     uint32_t threads; /* a count, or FABRIC_THREADS_* */
     uint64_t seed;
     int64_t began_s; /* for reports: when the command began, seconds since 1970; 0: unknown */
@@ -231,9 +231,9 @@ uint32_t fabric_node_groups(const struct fabric *fabric, uint32_t node, uint32_t
 /**
  * fabric_pause - hold all workers: return when each has stopped between two passes over its
  * devices.
- * fabric_resume() - let them continue. On clock virtual these functions do nothing, because no
- * worker runs between two calls of fabric_advance(). Holding a worker costs two wake-ups, so make
- * many changes during one hold. Calls nest. Thread: manager.
+ * fabric_resume() - let them continue. On clock virtual without processes these functions do
+ * nothing, because no worker runs between two calls of fabric_advance(). Holding a worker costs two
+ * wake-ups, so make many changes during one hold. Calls nest. Thread: manager.
  */
 void fabric_pause(struct fabric *fabric);
 void fabric_resume(struct fabric *fabric);
@@ -243,10 +243,10 @@ const struct topo_graph *fabric_graph(const struct fabric *fabric); /* the whole
 /** fabric_config_of - the fabric's own copy of its configuration. */
 const struct fabric_config *fabric_config_of(const struct fabric *fabric);
 
-/** fabric_is_virtual - return whether fabric_advance() simulates the time. */
+/** fabric_is_virtual - return whether the time is simulated (clock virtual). */
 bool fabric_is_virtual(const struct fabric *fabric);
 
-/** fabric_now_ps - the time of clock real; 0 on other clocks. */
+/** fabric_now_ps - return the time of clock real; 0 on other clocks. */
 uint64_t fabric_now_ps(const struct fabric *fabric);
 
 /** fabric_has_time - return whether segments take time on the wire. On clock raw they do not. */
@@ -299,7 +299,7 @@ struct fabric_totals {
     /* clock real: emulated transit time divided by actual transit time; other clocks: 1 */
     double real_time_factor;
     uint64_t worst_lag_ns; /* clock real: greatest lateness of an event */
-    /* clock virtual, which has one host: of all posts of processes, and their times */
+    /* clock virtual: digest of all posts of processes, and of their times, on this host */
     uint64_t digest;
 };
 

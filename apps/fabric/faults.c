@@ -3,8 +3,8 @@
  * faults.c - faults of devices: ports that stop sending; slow wires; combiners that stop, that make
  * errors, or that refuse states to new groups.
  *
- * A *combiner* is where contributions are combined: the combine units of a switch or, if no switch
- * has units, an adapter. A *unit engine* is a combine unit that is a link engine.
+ * A *combiner* combines contributions: it is the combine units of a switch or, if no switch has
+ * units, an adapter. A *unit engine* is a combine unit that is a link engine.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -150,7 +150,7 @@ static void node_slow(const struct fabric *fabric, const struct fabric_cable *ca
     if (rx->kind == EMU_LINK_LOCAL)
         emu_tx_slow(rx->tx, slow, factor);
     else
-        /* the new rate is used through fabric_slow_node() */
+        /* the host interface gets the new rate from fabric_slow_node() */
         emu_slow_set(slow, &fabric->config.profile, factor);
 }
 

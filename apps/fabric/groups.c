@@ -160,7 +160,7 @@ static uint64_t group_bufs_all(const struct fabric *fabric, const struct fabric_
     return bufs;
 }
 
-/* Count the load of @tree, which the group is about to use, and add its hosts to the group's. */
+/* Count the load of @tree, which the group is about to use, and add its hosts to group->hosts. */
 static void group_charge(struct fabric *fabric, struct fabric_group *group,
                          const struct topo_tree *tree)
 {

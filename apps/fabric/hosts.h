@@ -117,7 +117,7 @@ struct fabric_hosts {
  * change nothing and find nothing.
  */
 
-/** fabric_switch_host, fabric_node_host - return the host of @sw, @node; on one host: 0. Pure. */
+/** fabric_switch_host, fabric_node_host - return the host of @sw or of @node. Pure. */
 uint32_t fabric_switch_host(const struct fabric_config *config, uint32_t sw);
 uint32_t fabric_node_host(const struct fabric_config *config, uint32_t node);
 
@@ -145,8 +145,8 @@ bool fabric_cable_ends_here(const struct fabric *fabric, uint32_t cable, bool ou
 
 /**
  * fabric_incarnation_set - set the emu_incarnation_state() of a node on another host. When this
- * returns, all processes attached to this host can see it. Errors: -EINVAL, the node is on this
- * host. Thread: manager.
+ * returns, all processes attached to this host can see the new state. Errors: -EINVAL, the node is
+ * on this host. Thread: manager.
  */
 int fabric_incarnation_set(struct fabric *fabric, uint32_t node, uint64_t state);
 
@@ -250,9 +250,9 @@ struct fabric_mirror {
     /* fabric_pending() of the process at @node; the result may be half a second old. */
     bool (*pending)(void *ctx, uint32_t host, uint32_t node, struct emu_pending *ret);
     /*
-     * The largest increase of fabric_starved_ns() on another host since the last call, as the
-     * replies to `pending` tell. The value comes from another host, so it may be wrong and
-     * arbitrarily large.
+     * The largest increase of fabric_starved_ns() on another host since the last call, from the
+     * replies to `pending`. The value comes from another host, so it may be wrong and arbitrarily
+     * large.
      */
     uint64_t (*starved)(void *ctx);
     uint32_t (*arrived)(void *ctx, uint32_t group, uint32_t seq, struct fabric_arrived *ret,
@@ -375,8 +375,8 @@ int fabric_group_restore(struct fabric *fabric, const struct fabric_group_copy *
 /**
  * fabric_node_word - return the incarnation word of a node, which also says whether a link of the
  * node is in use.
- * fabric_node_restore() - set this word on a host that rejoins. It has no attached processes at
- * that time. Errors: -EINVAL, no such node, or a node of this host with a process.
+ * fabric_node_restore() - set this word on a host that rejoins. This host has no attached processes
+ * yet. Errors: -EINVAL, no such node, or a node of this host with a process.
  */
 uint64_t fabric_node_word(const struct fabric *fabric, uint32_t node);
 int fabric_node_restore(struct fabric *fabric, uint32_t node, uint64_t word);

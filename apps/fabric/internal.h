@@ -138,7 +138,7 @@ struct fabric_combine {
 
     /* The next fields are written by drops.c when it scans the switch. */
     uint64_t taken; /* number of contributions that its units have taken */
-    /* time of the first scan since which contributions have waited and none was taken */
+    /* since this time, contributions have waited at each scan, and the units have taken none */
     uint64_t since_ps;
     bool waits;       /* some contribution waited */
     uint64_t damaged; /* number of states that were found damaged */
@@ -163,7 +163,7 @@ struct fabric_drops {
     uint32_t urgent;                      /* number of queued losses that are not of a pair */
     uint32_t held[TOPO_HOSTS_MAX];        /* by host: queued losses that it has found */
     uint32_t recent[FABRIC_DROPS_RECENT]; /* by hash of a pair: index in `at` of its last loss */
-    uint64_t refused;  /* number of false reports: of losses that the host cannot have found */
+    uint64_t refused;  /* number of reports of losses that the host cannot have found */
     uint64_t now_ps;   /* time of the last scan */
     uint64_t given_up; /* number of packets that the nodes' engines had given up at the last scan */
     bool left;         /* since the last scan a node has left a group that still has members */
@@ -336,7 +336,7 @@ struct emu_profile fabric_profile_on(const struct fabric_config *config);
 
 /* --- engines.c --- */
 
-/* Return the number of ports of a switch, and of engines; both include units. Pure. */
+/* Return the number of ports of a switch; return that of all engines. Both include units. Pure. */
 uint32_t fabric_switch_ports(const struct fabric_config *config);
 uint32_t fabric_engine_numbers(const struct fabric_config *config);
 
@@ -403,7 +403,7 @@ const struct topo_tree_switch *fabric_combine_exhausted(struct fabric *fabric,
 /* Return whether switches have combine units of any kind. If not, adapters may combine. */
 bool fabric_switches_combine(const struct fabric *fabric);
 
-/* Take a switch's units out of service (@out) or back into it. Call while the workers are held. */
+/* Take a switch's units out of service or, if !@out, put them back. Call with workers held. */
 void fabric_combine_out(struct fabric *fabric, uint32_t sw, bool out, uint64_t now_ps);
 
 bool fabric_combine_is_out(const struct fabric *fabric, const struct topo_tree *tree);
@@ -443,7 +443,7 @@ void fabric_free_combine(struct fabric *fabric);
 /* Return the time that is logged for a hit that the manager finds. @now_ps: the manager's time. */
 uint64_t fabric_hit_ps(const struct fabric *fabric, uint64_t now_ps);
 
-/* Slow down cables by config.link_rates. Call before the workers start. Errors: -ENOMEM. */
+/* Give cables their rates by config.link_rates, before the workers start. Errors: -ENOMEM. */
 int fabric_rate_cables(struct fabric *fabric);
 
 /* Return the slow wire from a node without an engine to its switch; NULL: it is not slow. */
@@ -516,9 +516,9 @@ struct fabric_group *fabric_group_at(const struct fabric *fabric, uint32_t id);
  * with the same members, but without parts in engines. The trees of a group have consecutive
  * addresses.
  *
- * fabric_group_tree() - return the group or extra tree that has tree number @tree of @group. NULL:
- * the group has fewer trees. fabric_group_number() - return the number of this tree; 0: it is the
- * first, the group itself.
+ * fabric_group_tree() - return tree number @tree of @group: the group itself (0) or an extra tree.
+ * NULL: the group has fewer trees. fabric_group_number() - return the number of the tree @group; 0:
+ * it is not an extra tree.
  */
 struct fabric_group *fabric_group_tree(const struct fabric *fabric,
                                        const struct fabric_group *group, uint32_t tree);
@@ -561,7 +561,7 @@ bool fabric_engine_number_is_on(const struct fabric *fabric, uint32_t number, ui
 
 /**
  * fabric_units_can - return whether the unit engine of each switch of @tree can take contributions
- * from all ports of the tree. True if @combines is false, or without unit engines. Pure.
+ * from all ports of the tree. True if @combines is false, or if there are no unit engines. Pure.
  */
 bool fabric_units_can(const struct fabric *fabric, bool combines, const struct topo_tree *tree);
 

@@ -141,7 +141,7 @@ const struct emu_faults *fabric_faults_of(const struct fabric *fabric, uint32_t 
 
 /**
  * fabric_port_stick - stop the port that sends in a direction of a cable or, if @stuck is false,
- * let it send again. A stuck port loses nothing, and neither device nor manager is notified.
+ * let it send again. A stuck port loses nothing, and nobody is notified.
  * Requires fabric_can_fail(). Thread: manager, workers held.
  */
 void fabric_port_stick(struct fabric *fabric, uint32_t cable, bool out, bool stuck,
@@ -155,7 +155,7 @@ void fabric_port_stick(struct fabric *fabric, uint32_t cable, bool out, bool stu
 uint32_t fabric_port_waiting(const struct fabric *fabric, uint32_t cable, bool out, uint32_t fault,
                              uint64_t now_ps);
 
-/** fabric_combiners - return the number of combiners on all hosts: switches, adapters, or 0. */
+/** fabric_combiners - return how many combiners (switches or adapters) all hosts have. */
 uint32_t fabric_combiners(const struct fabric *fabric);
 
 /**
@@ -213,8 +213,7 @@ struct fabric_drop {
 /**
  * fabric_drops_find - scan the devices for losses and queue them. If contributions have waited for
  * the combine units of a switch for @bound_ps, and the units have done nothing, take the units out
- * of service. @bound_ps is EMU_NEVER: take none out of service. Call this a few times per
- * @bound_ps.
+ * of service; if it is EMU_NEVER, leave them in service. Call this a few times per @bound_ps.
  * fabric_drop_take() - take the next loss from the queue; false: the queue is empty.
  * fabric_drops_left() - return the length of the queue. A failed group cannot recover: its members
  * have to leave it. Thread: manager, workers run.

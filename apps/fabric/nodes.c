@@ -101,7 +101,7 @@ static void node_plug(struct fabric *fabric, uint32_t node, struct emu_hostif *h
 
 /*
  * Signal the device at the node's port. It then sends or drops the entries that wait there. In
- * simulated time also schedule a step, because the device may wait for the process alone.
+ * simulated time also schedule a step, because the device may have no other event.
  */
 static void node_signal_device(struct fabric *fabric, uint32_t node)
 {

@@ -174,7 +174,7 @@ static enum replanned group_move(struct fabric *fabric, struct fabric_group *gro
         }
         fabric_switch_groups_withdraw(fabric, group->id, tree);
     }
-    /* cannot fail, because the tables of the switches still have an entry for the group */
+    /* the switches need no memory for this: their tables still have an entry for the group */
     fabric_switch_groups_publish(fabric, group->id, &group->tree, group->part);
     return REPLAN_NEVER;
 }

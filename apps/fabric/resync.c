@@ -49,8 +49,8 @@ static bool ports_lead_on(const struct topo_graph *graph, const struct topo_tree
 }
 
 /*
- * Return whether the tree has ports at the switch, whether all of them exist, and whether `up` is
- * -1 or one of them, with a cable to another switch.
+ * Return whether a tree can have the part @at: it has ports, all of them exist, and `up` is -1 or
+ * one of them, with a cable to another switch.
  */
 static bool tree_switch_is_sane(const struct topo_graph *graph, const struct topo_tree_switch *at)
 {
@@ -81,7 +81,7 @@ static bool cables_lead_up(const struct topo_graph *graph, const struct topo_tre
     return good;
 }
 
-/* Return whether the root is reached from this switch; else the way up is a cycle. */
+/* Return whether the way up from this switch ends at the root. If not, it is a cycle. */
 static bool reaches_root(const struct topo_graph *graph, const struct topo_tree_switch *const *of,
                          const struct topo_tree_switch *at, uint32_t count)
 {

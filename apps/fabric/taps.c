@@ -17,7 +17,7 @@
 #include "apps/fabric/internal.h"
 #include "emu/link/tap_area.h"
 
-/* number of slots of all rings together, unless the rings then had fewer than TAPS_LEAST each */
+/* number of slots of all rings together, unless a ring would then have fewer than TAPS_LEAST */
 #define TAPS_RECORDS   65536u
 #define TAPS_LEAST     1024u /* minimum number of slots of one ring */
 #define TAPS_ENDS      16u   /* initial capacity of a worker's list of ends; a power of two */

@@ -32,7 +32,7 @@ enum fault_kind {
     FAULT_KINDS
 };
 
-/* The domain of a kind of fault: which kind of target it acts on. */
+/* The domain of a kind of fault: the kind of target that it acts on. */
 enum fault_domain { FAULT_OF_LINKS, FAULT_OF_SWITCHES, FAULT_OF_NODES };
 
 /* Directions of a cable that a fault acts on, seen from the switch or the node that it names. */
@@ -48,8 +48,8 @@ enum fault_place {
     FAULT_AT_NAMED_SWITCH, /* .name: the name or the identity of a switch in the network's file */
     FAULT_AT_NAMED_LINK,   /* .named: a cable, by a name in the network's file */
     FAULT_AT_ALL,          /* all targets of the domain */
-    FAULT_AT_TOP,          /* .some: random top switches or, for a fault of links, their cables */
-    FAULT_AT_RANDOM /* .some: random targets of the domain; for links: those between switches */
+    FAULT_AT_TOP,          /* .random: random top switches or, for a fault of links, their cables */
+    FAULT_AT_RANDOM /* .random: random targets of the domain; for links: those between switches */
 };
 
 /* One link of a node, or all of them. */
@@ -104,7 +104,7 @@ struct fault_where {
 /* An event at which a fault begins: the fabric has executed the nth collective of a kind. */
 struct fault_event {
     uint32_t kind;  /* enum emu_kind */
-    uint32_t group; /* whose collectives are counted; EMU_FAULT_ANY: any group that reaches n */
+    uint32_t group; /* group whose collectives are counted; EMU_FAULT_ANY: any that reaches n */
     uint64_t nth;   /* n, from 1; 0: the fault waits for no event */
 };
 
@@ -179,7 +179,7 @@ bool fault_at_once(enum fault_kind kind);
 /**
  * fault_example - write the text of a fault of @kind at @where ("link=3:5"), with usual values for
  * the keys that the kind needs. fault_parse() checks whether such a fault can be at @where.
- * @lasts: its duration ("3s"), ignored if the kind is momentary; "": until the fault is cleared.
+ * @lasts: its duration ("3s"), ignored if the kind is momentary; "": it lasts until it is cleared.
  * Returns false if the text does not fit into @text.
  */
 bool fault_example(enum fault_kind kind, const char *where, const char *lasts, char *text,
@@ -252,7 +252,7 @@ const struct fault_scenario *fault_scenario_find(const char *name);
 
 /**
  * fault_scenario_unknown - write the error that there is no scenario @name. Returns -ENOENT.
- * @or_file: a text behind the list of the scenarios; "": none.
+ * @or_file: a text that follows the list of the scenarios; "": none.
  */
 int fault_scenario_unknown(const char *name, const char *or_file, char *error, size_t error_bytes);
 

@@ -12,7 +12,7 @@
 #include "apps/base/message.h"
 #include "emu/util/bits.h"
 
-#define FAULT_WORD_MAX   1023 /* limit of the characters of a word */
+#define FAULT_WORD_MAX   1023 /* maximum number of characters of a word */
 #define FAULT_SHOWN      40   /* characters of a word that a message shows */
 #define FAULT_LIST_BYTES 400  /* size of a buffer for a list of keys or kinds */
 
@@ -90,7 +90,7 @@ struct fault_check {
 /* Return -EINVAL, and write one line for the user; @at has the fields error and error_bytes. */
 #define invalid(at, ...) fail(-EINVAL, (at)->error, (at)->error_bytes, __VA_ARGS__)
 
-#define FAULT_REQUIRES 2 /* limit of the requirements of a kind */
+#define FAULT_REQUIRES 2 /* maximum number of requirements of a kind */
 
 /* A kind of fault. Fields that kinds.def does not set are 0, false or NULL. */
 struct fault_kind_row {

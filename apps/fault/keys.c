@@ -94,7 +94,7 @@ const char *fault_packet_name(enum emu_fault_packet packet)
 {
     uint32_t i = packet ? emu_bits_first(packet) : UINT32_MAX;
 
-    if (packet == EMU_FAULT_CREDIT) /* not in packets[], as credits have their own kinds of fault */
+    if (packet == EMU_FAULT_CREDIT) /* packets[] lacks it: credits have kinds of their own */
         return "credit";
     return i < sizeof packets / sizeof packets[0] - 1 ? packets[i] : "?";
 }

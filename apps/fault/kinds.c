@@ -112,9 +112,9 @@ static int requires_units(const struct fault_check *c)
 }
 
 /*
- * Requires that groups are created during the fault at the times that the schedule means. Synthetic
- * traffic creates all of its groups before, and the daemon creates those of processes in the host's
- * time.
+ * Requires that groups can be created during the fault. This is not so in simulated time: synthetic
+ * traffic creates all of its groups at the start, and the daemon creates the groups of processes at
+ * times of the host's clock.
  */
 static int requires_new_groups(const struct fault_check *c)
 {

@@ -116,7 +116,7 @@ static int read_file(struct fault_schedule *ret, const char *name, const struct 
     int err = emu_slurp(name, FILE_BYTES_MAX, &text, &bytes);
 
     if (err == -EFBIG)
-        err = fail(-E2BIG, error, error_bytes, "%s: larger than %u MiB: not a schedule",
+        err = fail(-E2BIG, error, error_bytes, "%s: larger than %u MiB, so it is not a schedule",
                    name_tail(name), FILE_BYTES_MAX >> 20);
     else if (err)
         err = fail(err == -ENOMEM ? err : -EIO, error, error_bytes,
@@ -177,8 +177,8 @@ void fault_schedule_release(struct fault_schedule *schedule)
 
 static const struct fault_scenario scenarios[] = {
     {"flap", "a link flaps, a top switch dies and comes back, 1 segment in 1000 is damaged",
-     "# Never two link faults at a time: a network without single points of failure stays\n"
-     "# connected.\n"
+     "# There are never two link faults at a time, so a network without single points of failure\n"
+     "# stays connected.\n"
      "at=1s for=100ms every=1s link-down random\n"
      "at=3.2s for=700ms every=5s switch-crash top\n"
      "bit-errors link=any rate=1e-3\n"},

@@ -61,7 +61,7 @@ static bool lists_cable(const struct topo_graph *graph, uint32_t sw, const struc
     return end->kind == TOPO_END_SWITCH && graph->sw[end->id].level > graph->sw[sw].level;
 }
 
-/* Add the cables up from a switch and, if @with_nodes, those to its nodes. */
+/* Add the cables up from a switch and, if @with_nodes is true, those to its nodes. */
 static void add_up(struct find *f, uint32_t sw, bool with_nodes)
 {
     for (uint32_t port = 0; port < f->graph->ports; port++)

@@ -114,7 +114,7 @@ class ComputeTest(FabemuCase):
         done = self.fabemu("run", *VIRTUAL, "--compute", f"replay:{path}", "--", "mpirun", "-np",
                            "5", "--oversubscribe", path_of)
         self.assertNotEqual(done.returncode, 0)
-        self.assertIn("has no calls of this process of rank 4", done.stderr)
+        self.assertIn("has no calls for this process of rank 4", done.stderr)
 
     def test_a_process_that_does_not_end_well(self):
         path = os.path.join(self.dir, "calls")

@@ -84,8 +84,9 @@ class AcknowledgedPlayTest(PlayTest):
 class TraceTest(RecordCase):
     def test_calls_that_goal_cannot_hold(self):
         _, _, err = self.record(4, "mpi_ring", "--kind", "put", status=1)
-        self.assertRegex(err, r"--goal: the file is not the whole program, because GOAL has no "
-                              r"one-sided accesses and no triggered operations \([1-9]\d* calls\)")
+        self.assertRegex(err, r"--goal: the file does not contain the whole program, because GOAL "
+                              r"has no one-sided accesses and no triggered operations "
+                              r"\([1-9]\d* calls\)")
 
     def test_more_groups_than_the_network_has_at_a_time(self):
         """The program frees each group, but the file has all of them."""

@@ -132,7 +132,8 @@ int injector_apply_call(struct injector *injector, const struct inject_call *cal
 
 /**
  * injector_reapply - let a host that has rejoined apply all applied faults, and observe the events
- * of all waiting faults, because its devices are new. Errors: -ENOMEM, when only a part was done.
+ * of all waiting faults, because its devices are new. Errors: -ENOMEM; then some faults are not
+ * applied or observed there.
  */
 int injector_reapply(const struct injector *injector, uint32_t host);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * server.c - the page's server: one thread that waits in poll() for browsers, for the fabric, and
- * for the signal to end. The *tail* of a stream is its last events: the last report, which the
- * parent process sends, and ENDED.
+ * for the signal to end. The *tail* of a stream consists of its last events: the last report, which
+ * the parent process sends, and ENDED.
  */
 #include <errno.h>
 #include <poll.h>
@@ -88,7 +88,7 @@ static void on_conn(void *ctx, struct MHD_Connection *http, void **context,
 
 /*
  * Open a connection to the fabric, over which no request is sent. When the fabric ends, it closes
- * this connection, so the server notices.
+ * this connection, so the server notices the end.
  */
 static int watch_open(struct web_server *server, char *error, size_t error_bytes)
 {

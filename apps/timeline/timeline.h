@@ -79,7 +79,7 @@ void timeline_write(struct timeline *t);
 /** timeline_report - return the numbers of events in the file and of events left out. */
 struct json_object *timeline_report(const struct timeline *t);
 
-/** timeline_print - print @report as one line; nothing if it is NULL. Thread: any. */
+/** timeline_print - print @report as one line, or nothing if it is NULL. Thread: any. */
 void timeline_print(FILE *out, struct json_object *report);
 
 /** timeline_failed - return whether a write has failed, so that the file is incomplete. */

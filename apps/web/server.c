@@ -114,7 +114,8 @@ static int server_open(struct web_server *server, char *error, size_t error_byte
     int err = web_admission_open(&server->admission, server->web->listen_fd);
 
     if (err)
-        return fail(err, error, error_bytes, "its server does not start: %s", strerror(-err));
+        return fail(err, error, error_bytes, "the page's server does not start: %s",
+                    strerror(-err));
     server->daemon =
         MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME, 0,
                          NULL, NULL, web_request, server, MHD_OPTION_ARRAY, options,
@@ -122,7 +123,7 @@ static int server_open(struct web_server *server, char *error, size_t error_byte
     if (server->daemon)
         return 0;
     web_admission_close(&server->admission);
-    return fail(-EIO, error, error_bytes, "its server does not start");
+    return fail(-EIO, error, error_bytes, "the page's server does not start");
 }
 
 static void server_close(struct web_server *server)
@@ -269,6 +270,7 @@ int web_serve(struct web *web, const char *name, int signal_fd,
         ready(web);
     err = serve(&server, signal_fd);
     server_close(&server);
-    return err ? fail(err, error, error_bytes, "its server failed in poll(): %s", strerror(-err))
+    return err ? fail(err, error, error_bytes, "the page's server failed in poll(): %s",
+                      strerror(-err))
                : 0;
 }

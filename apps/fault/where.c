@@ -12,7 +12,7 @@ static const struct fault_key_row share_row = {.type = FAULT_TYPE_SHARE,
                                                .least = 1,
                                                .most = EMU_FAULT_ONE};
 
-/* Read the direction, >, < or nothing, at the end of a cable's name. False: it is none of these. */
+/* Read the direction after a cable's name: ">", "<" or nothing. False: it is something else. */
 static bool read_direction(const char *at, enum fault_direction *ret)
 {
     *ret = *at == '>' ? FAULT_OUT : *at == '<' ? FAULT_IN : FAULT_BOTH;
@@ -104,7 +104,7 @@ bool fault_node_read(struct fault_names *names, const char *value, uint32_t *ret
         return is_number && read_number(&value, TOPO_NODES_MAX - 1, ret);
     if (topo_parse_node(ret, names->graph, value, names->why, sizeof names->why) == 0)
         return true;
-    /* this is a wrong range or list, and not a wrong name: describe valid values instead */
+    /* this is a wrong range or list: clear the reason, so that the error lists the valid values */
     if (!is_number && !value[strspn(value, "0123456789-,")])
         *names->why = '\0';
     return false;
@@ -261,7 +261,8 @@ bool fault_where_read(struct fault *fault, enum fault_key key, const char *value
         *valid = "a number; the switches next to the nodes have level 0";
         return value && read_id(where, value, false, FAULT_AT_LEVEL, &where->level);
     case FAULT_KEY_SWITCH:
-        *valid = links ? "the number or the name of a switch: its cables; all cables: link=any"
+        *valid = links ? "the number or the name of a switch, for all its cables; for all "
+                         "cables of the network: link=any"
                        : "the number of a switch, its name, or any";
         return value && read_switch(where, value, !links);
     case FAULT_KEY_NODE:

@@ -48,7 +48,7 @@ static int set_link_down(struct injector *in, struct injection *f, const struct 
     return cable_set(in, f, fabric_cable_at(in->fabric, at->id, at->port), on);
 }
 
-/* Take the cables of the switch's first @ports ports down or up. If one fails, all stay up. */
+/* Take the cables of the switch's first @ports ports down or up. After an error all stay up. */
 static int ports_set(struct injector *in, struct injection *f, uint32_t sw, uint32_t ports,
                      bool down)
 {
@@ -115,7 +115,7 @@ static int set_combine_stall(struct injector *in, struct injection *f,
 {
     int err;
 
-    /* fabric_combine_waiting() writes hits to the log of this struct */
+    /* this creates the log to which fabric_combine_waiting() writes hits */
     if (fabric_combiner_is_here(in->fabric, at->id) && !fabric_combine_faults(in->fabric, at->id))
         return -ENOMEM;
     if (!on)
@@ -123,7 +123,7 @@ static int set_combine_stall(struct injector *in, struct injection *f,
     if (!count_fault(&in->stalled[at->id], on))
         return 0;
     err = fabric_combine_stall(in->fabric, at->id, on, in->now_ps);
-    if (err && on) /* not applied, and the caller will not revert it */
+    if (err && on) /* it is not applied, so the caller will not revert it */
         count_fault(&in->stalled[at->id], false);
     return err;
 }
@@ -238,7 +238,7 @@ static bool direction_waits(const struct injector *in, struct inject_direction d
 static int stick_direction(struct injector *in, struct injection *f,
                            struct inject_direction direction, bool on)
 {
-    /* fabric_port_waiting() writes hits to the log of this struct */
+    /* this creates the log to which fabric_port_waiting() writes hits */
     if (fabric_cable_ends_here(in->fabric, direction.cable, direction.out) &&
         !fabric_faults(in->fabric, direction.cable, direction.out))
         return -ENOMEM;
@@ -286,11 +286,11 @@ static bool direction_is_slowed(const struct injector *in, const struct injectio
 static int slow_direction(struct injector *in, struct injection *f,
                           struct inject_direction direction, bool on)
 {
-    static const struct emu_fault_rule passes = {.what = EMU_FAULT_SLOW,
-                                                 .rate = EMU_FAULT_ONE,
-                                                 .aim = {EMU_FAULT_ENTRIES, EMU_FAULT_KINDS,
-                                                         EMU_FAULT_ANY, EMU_FAULT_ANY,
-                                                         EMU_FAULT_ANY}};
+    static const struct emu_fault_rule all_entries = {.what = EMU_FAULT_SLOW,
+                                                      .rate = EMU_FAULT_ONE,
+                                                      .aim = {EMU_FAULT_ENTRIES, EMU_FAULT_KINDS,
+                                                              EMU_FAULT_ANY, EMU_FAULT_ANY,
+                                                              EMU_FAULT_ANY}};
     uint32_t factor = FAULT_FACTOR_ONE;
     int err;
 
@@ -301,7 +301,7 @@ static int slow_direction(struct injector *in, struct injection *f,
             other->fault.factor > factor)
             factor = other->fault.factor;
     }
-    err = on ? rule_add(in, f, direction, &passes) : 0;
+    err = on ? rule_add(in, f, direction, &all_entries) : 0;
     if (!err)
         err = fabric_wire_slow(in->fabric, direction.cable, direction.out, factor);
     if (err || !on)

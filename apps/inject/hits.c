@@ -3,10 +3,10 @@
  * hits.c - count the hits of faults, and observe the events that faults wait for (on=allreduce:3).
  *
  * A waiting fault installs rules that only count the segments of its event. The first rule whose
- * count reaches the number in on= writes this to the fault log, and the fault begins. For combined
- * operations the rules are in all combiners, and count the first contribution to each segment. For
- * multicasts and conditionals they are on all cables. A *combiner* is a switch with combine units
- * or, if no switch has any, an adapter.
+ * count reaches the number in on= writes an entry to the fault log, and the fault begins. For
+ * combined operations the rules are in all combiners, and count the first contribution to each
+ * segment. For multicasts and conditionals they are on all cables. A *combiner* is a switch with
+ * combine units or, if no switch has any, an adapter.
  */
 #include <errno.h>
 

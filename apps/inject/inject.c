@@ -35,7 +35,7 @@ static int revert_here(struct injector *in, struct injection *f)
 {
     int err = 0;
 
-    f->on = false; /* before inject_set(), which slows a link by the faults that are still `on` */
+    f->on = false; /* clear it first: inject_set() slows a link by the faults that are still `on` */
     targets_hold(in, f, true);
     for (uint32_t i = 0; !fault_at_once(f->fault.kind) && i < f->applied; i++) {
         int one = inject_set(in, f, &f->targets.target[i], false);

@@ -132,7 +132,8 @@ int injector_apply_call(struct injector *injector, const struct inject_call *cal
 
 /**
  * injector_reapply - let a host that has rejoined apply all applied faults, and observe the events
- * of all waiting faults, because its devices are new. Errors: -ENOMEM, when only a part was done.
+ * of all waiting faults, because its devices are new. Errors: -ENOMEM; then some faults are not
+ * applied or observed there.
  */
 int injector_reapply(const struct injector *injector, uint32_t host);
 
@@ -151,7 +152,8 @@ bool injector_will_revert(const struct injector *injector);
 /**
  * injector_step - make the changes that are due by @now_ps: begin, end, apply and revert faults. A
  * call makes a limited number of changes, and more may be due afterwards (injector_due_ps()).
- * Errors: -ENOMEM, and others of applying a fault; a fault that has failed is not tried again.
+ * Errors: -ENOMEM, and the other errors of applying a fault. A fault that has failed is not tried
+ * again.
  */
 int injector_step(struct injector *injector, uint64_t now_ps);
 

@@ -42,7 +42,7 @@ struct injector {
     uint32_t last_id;            /* number of the fault that was added last */
     struct inject_past past;     /* sums over faults that are no longer listed */
 
-    /* Numbers of faults that are applied to each target. It recovers when the last is reverted. */
+    /* Counts of the faults that are applied to each target. At 0 the target recovers. */
     uint32_t *link_down; /* by cable: faults that take its link down */
     uint32_t *stuck;   /* by cable and direction (links.h): faults that stop the port that sends */
     uint32_t *stopped; /* by node: faults that stop its process */
@@ -85,7 +85,7 @@ int inject_set_here(struct injector *in, struct injection *f, bool on);
 
 struct inject_direction {
     uint32_t cable;
-    bool out; /* from its first end */
+    bool out; /* the direction leaves its first end */
 };
 
 /* Duty cycle of a fault: it is alternately applied for @on_ps and reverted for @off_ps. */

@@ -25,7 +25,7 @@ struct link {
     uint64_t signal_ps;  /* time when its signal returned, or when it was taken out */
     struct topo_at peer; /* the port to which its second end is connected */
     uint64_t seen[2];    /* count of received packets when counting began */
-    uint64_t errors[2];  /* count of errors at the same time */
+    uint64_t errors[2];  /* count of errors when counting began */
     struct {
         uint64_t sent;     /* segments sent, at the last scan */
         uint64_t since_ps; /* time since which it could send but did not; EMU_NEVER: it sends */
@@ -40,7 +40,7 @@ struct manager {
     struct link *link;                /* by cable */
     bool *routed;                     /* by cable: whether its link is in use */
     uint64_t *trapped;                /* by switch: packets without a route, at the last scan */
-    struct fabric_scan_result remote; /* last scan of other hosts; all NULL if there are none */
+    struct fabric_scan_result remote; /* last scan of other hosts; NULL pointers: there are none */
     struct fabric_test *test; /* other hosts' results for the links that this step tests, or NULL */
     uint32_t tests;           /* used elements of `test` */
 

@@ -32,7 +32,7 @@ enum manager_link {
     MANAGER_TESTS,
     MANAGER_BACKOFF,  /* waits after a failed test, too many errors, or a stuck port */
     MANAGER_ISOLATED, /* taken out with all links of a switch: see MANAGER_EVENT_TRAP */
-    /* does not lead to the port that the topology gives; out until its signal is lost */
+    /* leads to another port than in the topology; out until its signal is lost */
     MANAGER_SWAPPED
 };
 
@@ -53,9 +53,9 @@ enum manager_what {
     /* A port of a link was able to send for `took_ps`, but did not. The link is then taken out. */
     MANAGER_EVENT_STUCK,
     /*
-     * Without acknowledgments: `partitioned` pairs, each a switch with nodes and a destination,
-     * have had no route for too long (fabric_reaches()). Segments between them are dropped until
-     * there is a route. Reported repeatedly, the last time just before the tables change.
+     * Without acknowledgments: `partitioned` pairs of a switch with nodes and a destination have
+     * had no route for too long (fabric_reaches()). Segments between them are dropped until there
+     * is a route. The event is repeated, the last time just before the tables change.
      */
     MANAGER_EVENT_PARTITIONED,
     MANAGER_EVENT_NO_LINK /* `node` has had no link for too long: its adapter gives up packets */
@@ -82,7 +82,7 @@ struct manager_event {
         uint32_t node;  /* NO_LINK */
     };
     uint32_t links_out; /* links that are not in use */
-    /* TABLES, PARTITIONED: pairs without a route, each a switch with nodes and a destination */
+    /* TABLES, PARTITIONED: number of pairs (a switch with nodes, a destination) without a route */
     uint64_t partitioned;
 };
 

@@ -6,7 +6,7 @@
 #include "emu/util/clock.h"
 
 #define SCAN_LEAST 100u /* minimum number of packets for an error rate */
-/* standard deviations; a link with the largest rate exceeds these about once in 1000 scans */
+/* standard deviations; a link with the permitted rate exceeds these about once in 1000 scans */
 #define SCAN_CERTAIN 3.0
 
 /*

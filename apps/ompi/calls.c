@@ -117,7 +117,7 @@ static int post_reduce_scatter(const struct posting *p)
     int err = 0;
 
     if (call->in == MPI_IN_PLACE) {
-        /* not call->out, because the result would overwrite contributions that are not sent yet */
+        /* use a copy: in call->out the result would overwrite contributions not sent yet */
         out = call->packed = malloc(coll_fabemu_part_bytes(call, rank) + 1);
         if (!out)
             return -ENOMEM;
@@ -315,8 +315,8 @@ static int combine_blocks(const struct coll_fabemu_call *call, char *blocks, int
 }
 
 /*
- * Do the same for elements with gaps. Copy them into the user's layout first, because the operation
- * requires it.
+ * Do as combine_blocks() does, for elements with gaps. First copy them into the user's layout,
+ * because the operation requires this layout.
  */
 static int combine_spread(const struct coll_fabemu_call *call, const char *blocks, int last)
 {

@@ -37,8 +37,8 @@
 #define COLL_FABEMU_FRAMEWORK_VERSION MCA_COLL_BASE_VERSION_2_4_0
 #define COLL_FABEMU_MODEX_SCOPE       PMIX_GLOBAL
 /*
- * A communicator has a number, which is the same on all its members. These are the two parts of the
- * number.
+ * A communicator has a number, which is the same on all its members. The next two macros return its
+ * two parts.
  */
 #define COLL_FABEMU_CID_BASE(comm) ((comm)->c_contextid.cid_base)
 #define COLL_FABEMU_CID(comm)      ((comm)->c_contextid.cid_sub.u64)
@@ -287,8 +287,9 @@ struct coll_fabemu_call coll_fabemu_of_blocks(ompi_communicator_t *comm,
 
 /**
  * coll_fabemu_is_slower - return whether the network is slower than messages for @call. The
- * measurements are of blocking calls. Open MPI's non-blocking reductions are slower, and do not go
- * on while the program computes, so the network is faster than these at all sizes. Pure.
+ * measurements are of blocking calls. Open MPI's non-blocking reductions are slower than its
+ * blocking ones, and do not continue while the program computes. So the network is faster than
+ * these at all sizes. Pure.
  */
 static inline bool coll_fabemu_is_slower(const mca_coll_fabemu_module_t *module,
                                          const struct coll_fabemu_call *call)
@@ -391,8 +392,8 @@ int coll_fabemu_finish(mca_coll_fabemu_module_t *module, ompi_communicator_t *co
 
 /**
  * coll_fabemu_failed - print why a collective has failed. Returns MPI_ERR_OTHER.
- * coll_fabemu_failed_alone - the same for a collective that only this rank could not post; then
- * abort the program.
+ * coll_fabemu_failed_alone - print why only this rank could not post a collective, and abort the
+ * program.
  */
 int coll_fabemu_failed(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                        enum fabemu_coll coll, int err);

@@ -168,7 +168,7 @@ int coll_fabemu_failed(mca_coll_fabemu_module_t *module, ompi_communicator_t *co
     char why[160];
 
     if (err == -EPIPE) {
-        /* before break_one(), which changes the cause */
+        /* find the cause before break_one(), which changes it */
         why_broken(module, comm, why, sizeof why);
         coll_fabemu_each_group(module, break_one, NULL);
     } else {

@@ -94,21 +94,21 @@ static int component_register(void)
           &me->priority);
     me->enable = true;
     param_register("enable",
-                   "Run collectives in the fabric. When off, collectives run over messages, and "
-                   "are only counted. MPI_T may change this parameter for communicators that are "
-                   "created later; all their members must have the same value",
+                   "Run collectives in the fabric. When it is off, collectives run over messages, "
+                   "and are only counted. MPI_T may change this parameter for communicators that "
+                   "are created later; all their members must have the same value",
                    MCA_BASE_VAR_TYPE_BOOL, MCA_BASE_VAR_FLAG_SETTABLE, MCA_BASE_VAR_SCOPE_GROUP,
                    &me->enable);
     me->step_aside = true;
     param("step_aside",
           "Run collectives over messages at the sizes and numbers of ranks at which messages were "
-          "measured to be faster than the network (clock raw only). When off, the network runs "
-          "every collective that it supports. Must be the same on all ranks",
+          "measured to be faster than the network (clock raw only). When it is off, the network "
+          "runs every collective that it supports. All ranks must have the same value",
           MCA_BASE_VAR_TYPE_BOOL, &me->step_aside);
     me->wide_bytes = WIDE_BYTES;
     param("wide_bytes",
           "Operations of this many bytes or more use a group with a wide window, which lets ranks "
-          "run further ahead of each other. Must be the same on all ranks",
+          "run further ahead of each other. All ranks must have the same value",
           MCA_BASE_VAR_TYPE_SIZE_T, &me->wide_bytes);
     me->socket = NULL;
     param("socket",
@@ -140,7 +140,6 @@ static int component_open(void)
     if (err) {
         const char *why = fabemu_error();
 
-        me->fab = NULL;
         opal_output(0,
                     "fabemu: cannot attach to the fabric at %s, so collectives with this process "
                     "run over messages: %s",

@@ -28,7 +28,7 @@ static void release(mca_coll_base_module_t **module)
 
 static void module_destruct(mca_coll_fabemu_module_t *module)
 {
-    /* before leaving groups: no operation may be pending in them */
+    /* do this before leaving the groups: no operation may be pending in them */
     coll_fabemu_requests_abandon(module);
     if (module->wide)
         fabemu_group_leave(module->wide);
@@ -109,7 +109,7 @@ mca_coll_base_module_t *coll_fabemu_comm_query(ompi_communicator_t *comm, int *p
 
     if (!module)
         return NULL;
-    /* now, because MPI_Init has chosen the transport for messages */
+    /* call these now, because MPI_Init has chosen the transport for messages */
     coll_fabemu_repair();
     coll_fabemu_tests();
     module->fab = component->fab;

@@ -210,7 +210,7 @@ static int request_post(struct coll_fabemu_request *request)
     OPAL_THREAD_UNLOCK(&requests.lock);
     if (registers)
         opal_progress_register(request_progress);
-    /* only for a long operation: a short one is complete when its first segments have arrived */
+    /* do this only for a long operation: a short one ends when its first segments arrive */
     if (request->call.bytes >= mca_coll_fabemu_component.wide_bytes)
         fabemu_hand_over(request->module->fab);
     return OMPI_SUCCESS;

@@ -35,9 +35,9 @@ enum record {
 };
 
 #define NUMBERS_MOST FABRIC_COUNTERS /* maximum number of numbers in a record, without the first */
-static_assert(1 + FABRIC_COUNTERS_MOST <= NUMBERS_MOST, "records of devices are not longer");
+static_assert(1 + FABRIC_COUNTERS_MOST <= NUMBERS_MOST, "a row of counters fits into a record");
 
-/* What was last sent about a collective. */
+/* The values that were last sent about a collective. */
 struct sent_finished {
     uint32_t group, members;
     uint64_t first;

@@ -172,8 +172,8 @@ static void put_ports(const struct telemetry_view *view, struct text_buf *text, 
 /* --- names of infiniband_exporter ---------------------------------------------------- */
 
 /*
- * Write a GUID as a label. If the network's file has none, make it from 0xfabe, then 0 for a switch
- * or 1 for a node, and the number.
+ * Write a GUID as a label. If the network's file has none, make one from 0xfabe, a 0 for a switch
+ * or a 1 for a node, and the device's number.
  */
 static void label_guid(const struct telemetry_view *view, struct text_buf *text, const char *name,
                        bool node, uint32_t device)
@@ -386,7 +386,7 @@ static void put_collectives(const struct telemetry_view *view, struct text_buf *
 static void put_totals(const struct telemetry_view *view, struct text_buf *text)
 {
 #define PUT(name)                                                                                \
-    single(text, "fabemu_" #name "_total", "counter", "Sum over the fabric; docs/telemetry.md.", \
+    single(text, "fabemu_" #name "_total", "counter", "Sum over the fabric: docs/telemetry.md.", \
            view->totals.name);
 #define TOTAL(name, section, shown, label) PUT(name)
 #define DERIVED(name, value, shown, label) PUT(name)

@@ -156,7 +156,7 @@ void telemetry_aggregate_put_line(struct telemetry *telemetry, struct telemetry_
 
 /* --- on several hosts ------------------------------------------------------------------- */
 
-/* Sends an agent host's counters to the coordinator. Thread: the manager of the agent host. */
+/* An agent sends its host's counters to the coordinator. Thread: the manager of that host. */
 struct telemetry_agent;
 
 /**

@@ -5,8 +5,8 @@
  *
  * A running process keeps its completions in its host interface until the coordinator's next query.
  * When the process leaves, the agent reads them. It stores a limited number, and counts the others
- * as lost. Times are by the sender's clock; the offset to the coordinator's clock is measured with
- * the queries and replies.
+ * as lost. Times are those of the sender's clock; its offset to the coordinator's clock is measured
+ * with the queries and replies.
  * Thread: on each host the fabric's manager.
  */
 #ifndef APPS_TIMELINE_AGENT_H

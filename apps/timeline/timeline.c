@@ -74,8 +74,8 @@ struct timeline {
     int fd;            /* the file with the timeline's name */
     struct second second;
     struct host_state *host;         /* by number of the host; NULL: there is one host */
-    struct lanes *lanes[LANE_KINDS]; /* by node, the last for the fabric; NULL: no event yet */
-    bool *named;                     /* by node, the last for the fabric: its name is in the file */
+    struct lanes *lanes[LANE_KINDS]; /* by node, then for the fabric; NULL: no event yet */
+    bool *named;                     /* by node, then for the fabric: its name is in the file */
     struct text_buf text;            /* events that are not written yet */
     struct text_buf tail;
     uint64_t at; /* offset of the tail in the file */

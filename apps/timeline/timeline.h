@@ -6,8 +6,8 @@
  * messages received, and the life cycle of the node's process. One more process, after the nodes,
  * shows the fabric's faults and other events. Events that overlap are put into several threads of
  * one kind, so that the events of a thread are in order and do not overlap. Times are in
- * microseconds since the fabric's start. On several hosts they are by the clock of the host that
- * writes the file, and the file says how far the clocks of the other hosts may be off.
+ * microseconds since the fabric's start. On several hosts they are times of the clock of the host
+ * that writes the file, and the file says how far the clocks of the other hosts may be off.
  *
  * The file is complete JSON at any time, even after a kill in the middle of a write. For this there
  * are two files. One has the timeline's name. The other is written, and then the two swap names.
@@ -79,7 +79,7 @@ void timeline_write(struct timeline *t);
 /** timeline_report - return the numbers of events in the file and of events left out. */
 struct json_object *timeline_report(const struct timeline *t);
 
-/** timeline_print - print @report as one line; nothing if it is NULL. Thread: any. */
+/** timeline_print - print @report as one line, or nothing if it is NULL. Thread: any. */
 void timeline_print(FILE *out, struct json_object *report);
 
 /** timeline_failed - return whether a write has failed, so that the file is incomplete. */

@@ -12,7 +12,7 @@
 #include "emu/fault/log.h"
 #include "emu/util/clock.h"
 
-#define SCAN_PS 1000000u /* interval between two checks of the conditions of faults */
+#define SCAN_PS 1000000u /* interval between two checks for the events of on= (inject.h) */
 
 struct traffic_faults {
     struct manager *manager; /* NULL: this fabric cannot reroute */

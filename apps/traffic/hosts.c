@@ -96,7 +96,7 @@ int traffic_hosts_error(struct traffic_run *run)
 }
 
 void traffic_hosts_gather(struct traffic_run *run, const void *mine, size_t bytes,
-                          void (*each)(void *ctx, uint32_t host, const void *its, size_t bytes),
+                          void (*each)(void *ctx, uint32_t host, const void *theirs, size_t bytes),
                           void *ctx)
 {
     const struct traffic_hosts *hosts = run->config->hosts;
@@ -105,11 +105,11 @@ void traffic_hosts_gather(struct traffic_run *run, const void *mine, size_t byte
         emu_barrier_sync(hosts->barrier, mine, bytes))
         return;
     for (uint32_t h = 0; h < hosts->fabric.count; h++) {
-        size_t its_bytes;
-        const void *its = emu_barrier_of(hosts->barrier, h, &its_bytes);
+        size_t their_bytes;
+        const void *theirs = emu_barrier_of(hosts->barrier, h, &their_bytes);
 
         if (h != hosts->fabric.self)
-            each(ctx, h, its, its_bytes);
+            each(ctx, h, theirs, their_bytes);
     }
 }
 
@@ -128,7 +128,7 @@ static bool same_length(const struct words *words, size_t bytes, size_t wanted)
     return false;
 }
 
-static void add_words(void *ctx, uint32_t host, const void *its, size_t bytes)
+static void add_words(void *ctx, uint32_t host, const void *theirs, size_t bytes)
 {
     const struct words *words = ctx;
 
@@ -137,7 +137,7 @@ static void add_words(void *ctx, uint32_t host, const void *its, size_t bytes)
          same_length(words, bytes, words->count * sizeof(uint64_t)) && i < words->count; i++) {
         uint64_t word;
 
-        memcpy(&word, (const char *)its + i * sizeof word, sizeof word);
+        memcpy(&word, (const char *)theirs + i * sizeof word, sizeof word);
         words->at[i] += word;
     }
 }
@@ -189,7 +189,7 @@ static bool parts_grow(struct parts *parts, size_t count)
 }
 
 /* Process another host's log from a copy, because the log may not be aligned. */
-static void take_its(void *ctx, uint32_t host, const void *its, size_t bytes)
+static void take_theirs(void *ctx, uint32_t host, const void *theirs, size_t bytes)
 {
     struct parts *parts = ctx;
     size_t count = bytes / sizeof parts->part[0];
@@ -198,7 +198,7 @@ static void take_its(void *ctx, uint32_t host, const void *its, size_t bytes)
     parts->no_memory |= !parts_grow(parts, count);
     if (parts->no_memory || !count)
         return;
-    memcpy(parts->part, its, count * sizeof parts->part[0]);
+    memcpy(parts->part, theirs, count * sizeof parts->part[0]);
     parts->take(parts->ctx, parts->part, count);
 }
 
@@ -221,7 +221,7 @@ int traffic_hosts_logs(struct traffic_run *run, struct traffic_workers *workers,
         count += log->count;
         log->count = 0;
     }
-    traffic_hosts_gather(run, all.part, all.no_memory ? 0 : count * sizeof all.part[0], take_its,
+    traffic_hosts_gather(run, all.part, all.no_memory ? 0 : count * sizeof all.part[0], take_theirs,
                          &all);
     free(all.part);
     return all.no_memory ? -ENOMEM : 0;
@@ -284,11 +284,11 @@ struct same {
     uint32_t other; /* the first host with another digest */
 };
 
-static void is_same(void *ctx, uint32_t host, const void *its, size_t bytes)
+static void is_same(void *ctx, uint32_t host, const void *theirs, size_t bytes)
 {
     struct same *same = ctx;
 
-    if ((bytes != sizeof same->digest || memcmp(its, &same->digest, bytes) != 0) &&
+    if ((bytes != sizeof same->digest || memcmp(theirs, &same->digest, bytes) != 0) &&
         host < same->other)
         same->other = host;
 }

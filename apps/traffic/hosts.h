@@ -47,7 +47,7 @@ int traffic_hosts_error(struct traffic_run *run);
 
 /** traffic_hosts_gather - send @mine to all hosts, and call @each with each other host's bytes. */
 void traffic_hosts_gather(struct traffic_run *run, const void *mine, size_t bytes,
-                          void (*each)(void *ctx, uint32_t host, const void *its, size_t bytes),
+                          void (*each)(void *ctx, uint32_t host, const void *theirs, size_t bytes),
                           void *ctx);
 
 /** traffic_hosts_sum - replace each word by its sum over all hosts, modulo 2^64. */

@@ -60,11 +60,12 @@ void traffic_run_begin(struct traffic_run *run);
  */
 int traffic_run_progress(struct traffic_run *run, double done);
 
-/** traffic_run_interrupted - write an error that says how far the run was. Returns -EINTR. */
+/** traffic_run_interrupted - write an error with the simulated time so far. Returns -EINTR. */
 int traffic_run_interrupted(struct traffic_run *run);
 
 /**
- * traffic_run_check - store wall time and totals in the result; check the fabric. Errors: -EPROTO.
+ * traffic_run_check - store wall time and totals in the result, take the last snapshot, and check
+ * the fabric. Errors: -EPROTO; as traffic_snapshots_start().
  */
 int traffic_run_check(struct traffic_run *run);
 
@@ -109,7 +110,12 @@ int traffic_faults_advance(struct traffic_run *run);
  */
 int traffic_snapshots_start(struct traffic_run *run);
 
-/** traffic_snapshots_stop - take a last snapshot, and free the telemetry. */
+/**
+ * traffic_snapshots_end - take the last snapshot, unless it has been taken. Errors: as
+ * traffic_snapshots_start().
+ * traffic_snapshots_stop() - take the last snapshot if the run has failed, and free the telemetry.
+ */
+int traffic_snapshots_end(struct traffic_run *run);
 void traffic_snapshots_stop(struct traffic_run *run);
 
 /**

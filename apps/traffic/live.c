@@ -371,7 +371,7 @@ static void serve(struct traffic_live *live, int64_t timeout_ms)
 
 /*
  * Apply the client's filter to a new run. On an error, end the subscription. For example, the
- * filter may name a switch that the run's network does not have.
+ * filter may open a block that the run's network does not have.
  */
 static void client_begin(struct traffic_live *live, struct live_client *client)
 {

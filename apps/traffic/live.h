@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * live.h - live view of a run in simulated time: a control socket that the driver serves between
- * two windows. Subscribers that read fast enough get each snapshot. Clients may set the pace of
- * simulated time, or pause it (docs/traffic.md), which does not change the results of a run.
+ * two windows. Subscribers that read fast enough get each snapshot or, at full speed, one in 40 ms.
+ * Clients may set the pace of simulated time, or pause it (docs/traffic.md), which does not change
+ * the results of a run.
  *
  * A request for a pace expires after a time that the client has set, so that simulated time
  * continues at full speed if the client dies. Simulated time begins when a client subscribes.

@@ -38,7 +38,7 @@ static int choose_senders(struct open_run *open)
         sources = (struct traffic_sources){.spread = TRAFFIC_SPREAD_RANDOM,
                                            .count = nodes < 16 ? 1 : nodes / 16};
     if (sources.count > nodes)
-        return traffic_run_wrong(open->run, -EINVAL, "%u sources: there are %u nodes",
+        return traffic_run_wrong(open->run, -EINVAL, "%u sources are more than the %u nodes",
                                  sources.count, nodes);
     open->sends = malloc(nodes * sizeof open->sends[0]);
     open->links = malloc(nodes * sizeof open->links[0]);

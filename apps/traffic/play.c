@@ -130,7 +130,7 @@ static struct traffic_range range_of(uint64_t *value, uint32_t count)
     return (struct traffic_range){value[0], value[count / 2], value[count - 1]};
 }
 
-/* Summarise the ranks that have operations. @value: a buffer for two numbers per rank. */
+/* Store the ranges of the ranks' times. @value: a buffer for two numbers per rank. */
 static void take_times(struct traffic_run *run, const struct goal_player *player, uint64_t *value)
 {
     struct traffic_goal *ret = &run->result->goal;

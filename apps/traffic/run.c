@@ -181,7 +181,9 @@ int traffic_run_check(struct traffic_run *run)
     if (sums[3] && !run->faults) /* with faults, duplicates and late segments are dropped */
         return traffic_run_wrong(run, -EPROTO, "the fabric dropped %llu segment%s",
                                  (unsigned long long)sums[3], plural_s(sums[3]));
-    err = fabric_check(run->fabric, run->now_ps, run->error, run->error_bytes);
+    err = traffic_snapshots_end(run);
+    if (!err)
+        err = fabric_check(run->fabric, run->now_ps, run->error, run->error_bytes);
     if (!err) /* this sum is a barrier: after it, the checks of all hosts have passed */
         traffic_hosts_sum(run, sums, 1);
     return err ? err : traffic_hosts_error(run);

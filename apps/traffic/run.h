@@ -53,7 +53,7 @@ struct traffic_config {
     bool fixed_gaps; /* messages at constant intervals; otherwise Poisson */
     struct traffic_sources sources;
     uint64_t warmup_ps; /* 0: chosen by traffic_phases_choose() */
-    /* 0: chosen, too. If both are 0, measurements are repeated until the traffic is steady */
+    /* the same; if both are 0, measurements are repeated until the traffic is steady */
     uint64_t measure_ps;
     /* length of a window in the series of delivered bytes; 0: no series. Needs measure_ps */
     uint64_t window_ps;
@@ -114,7 +114,7 @@ struct traffic_series {
 
 #define TRAFFIC_CHANGES_MOST 256u
 
-/* A change of the network: a link left or returned to use, or new routing tables were published. */
+/* A change of the network: a link was taken out or returned to use, or the tables changed. */
 struct traffic_change {
     uint64_t at_ps;
     uint32_t links_out; /* number of links out of use after the change */

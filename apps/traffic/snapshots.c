@@ -86,10 +86,20 @@ int traffic_snapshots_start(struct traffic_run *run)
     run->snapshots->due_ps = config->snapshots.every_ps;
     if (config->snapshots.out && config->snapshots.out != stdout &&
         output_begin(fileno(config->snapshots.out)))
-        return traffic_run_wrong(run, -EIO, "snapshots: %s", strerror(errno));
+        return traffic_run_wrong(run, -EIO, "cannot write the snapshots of --telemetry: %s",
+                                 strerror(errno));
     telemetry_shape(run->snapshots->telemetry, config->snapshots.every_ps / 1000u,
                     &run->snapshots->line);
     return write_line(run);
+}
+
+int traffic_snapshots_end(struct traffic_run *run)
+{
+    const struct traffic_snapshots *s = run->snapshots;
+
+    if (!s || !s->telemetry || s->last_ps >= run->now_ps || s->line.failed)
+        return 0;
+    return snapshot(run, run->now_ps);
 }
 
 void traffic_snapshots_stop(struct traffic_run *run)
@@ -99,8 +109,7 @@ void traffic_snapshots_stop(struct traffic_run *run)
 
     if (!s)
         return;
-    if (s->telemetry && s->last_ps < run->now_ps && !s->line.failed)
-        snapshot(run, run->now_ps);
+    traffic_snapshots_end(run);
     if (s->telemetry && viewer->run)
         viewer->run(viewer->ctx, NULL, NULL, 0);
     telemetry_destroy(s->telemetry);

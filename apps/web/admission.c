@@ -76,7 +76,7 @@ static enum verdict verdict_of(const char *token, const char *head, size_t bytes
                                                                                      : WRONG;
 }
 
-/* Discard input until the client closes. If we closed first, it might not get the refusal. */
+/* Discard input until the client disconnects. If we closed first, the refusal could be lost. */
 static void drain(struct web_admission *admission, struct unverified *conn)
 {
     char bytes[4096];
@@ -214,7 +214,7 @@ void web_admission_step(struct web_server *server)
         else
             incoming = true;
     }
-    if (incoming) /* last, because accepting may close connections that have events */
+    if (incoming) /* do this last, because it may close connections that have events */
         accept_all(server);
     while (admission->count && oldest(admission)->since_ms <= late_ms)
         drop(admission, oldest(admission));

@@ -3,7 +3,7 @@
  * internal.h - the parts of the server, private to apps/web/: connections that have not sent the
  * token (admission.c), connections of browsers (server.c) and their requests (request.c). A *link*
  * is a connection to the fabric for one request of a browser (link.c). A *stream* is a request that
- * lasts until the fabric ends. Its *tail* is the last events, which the server appends.
+ * lasts until the fabric ends. Its *tail* consists of its last events, which the server appends.
  *
  * One thread runs the whole server, and blocks only in poll().
  */
@@ -31,8 +31,8 @@
 
 /*
  * Limit of the bytes of all answers that are being received from the fabric or sent to browsers.
- * Only what exceeds EMU_JSON_KEEP bytes of an answer counts. So when browsers that do not read use
- * up the limit, others still get small answers.
+ * The first EMU_JSON_KEEP bytes of an answer do not count. So when browsers that do not read use up
+ * the limit, others still get small answers.
  */
 #define WEB_ANSWERS_BYTES ((size_t)32 << 20)
 
@@ -123,7 +123,7 @@ int web_admission_open(struct web_admission *admission, int listen_fd);
 void web_admission_step(struct web_server *server);
 void web_admission_close(struct web_admission *admission);
 
-/* request.c: return whether the first WEB_TOKEN_CHARS characters are the token. Constant time. */
+/* request.c: return in constant time whether the first WEB_TOKEN_CHARS characters are the token. */
 bool web_same_token(const char *token, const char *given);
 
 /* server.c: notify the parent process that a browser has opened the page. */

@@ -150,7 +150,7 @@ static bool take_reply(struct web_link *link)
     return got < 0;
 }
 
-/* Receive. Returns true if the answer is complete, or cannot become complete. */
+/* Receive data. Returns true if the answer is complete, or cannot become complete. */
 static bool take_all(struct web_link *link)
 {
     int end = conn_fill(&link->conn);

@@ -300,7 +300,7 @@ static enum MHD_Result answer_metrics(struct MHD_Connection *http, struct web_se
     struct web_answer *buffered;
     bool refused;
 
-    metrics_names(http, &names); /* checked by ask_metrics() */
+    metrics_names(http, &names); /* ask_metrics() has checked it */
     telemetry_metrics(view, names, &text);
     buffered = web_answer_make(server, text.at, text.bytes, &refused);
     if (!buffered)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * server.c - the page's server: one thread that waits in poll() for browsers, for the fabric, and
- * for the signal to end. The *tail* of a stream is its last events: the last report, which the
- * parent process sends, and ENDED.
+ * for the signal to end. The *tail* of a stream consists of its last events: the last report, which
+ * the parent process sends, and ENDED.
  */
 #include <errno.h>
 #include <poll.h>
@@ -88,7 +88,7 @@ static void on_conn(void *ctx, struct MHD_Connection *http, void **context,
 
 /*
  * Open a connection to the fabric, over which no request is sent. When the fabric ends, it closes
- * this connection, so the server notices.
+ * this connection, so the server notices the end.
  */
 static int watch_open(struct web_server *server, char *error, size_t error_bytes)
 {
@@ -114,7 +114,8 @@ static int server_open(struct web_server *server, char *error, size_t error_byte
     int err = web_admission_open(&server->admission, server->web->listen_fd);
 
     if (err)
-        return fail(err, error, error_bytes, "its server does not start: %s", strerror(-err));
+        return fail(err, error, error_bytes, "the page's server does not start: %s",
+                    strerror(-err));
     server->daemon =
         MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME, 0,
                          NULL, NULL, web_request, server, MHD_OPTION_ARRAY, options,
@@ -122,7 +123,7 @@ static int server_open(struct web_server *server, char *error, size_t error_byte
     if (server->daemon)
         return 0;
     web_admission_close(&server->admission);
-    return fail(-EIO, error, error_bytes, "its server does not start");
+    return fail(-EIO, error, error_bytes, "the page's server does not start");
 }
 
 static void server_close(struct web_server *server)
@@ -269,6 +270,7 @@ int web_serve(struct web *web, const char *name, int signal_fd,
         ready(web);
     err = serve(&server, signal_fd);
     server_close(&server);
-    return err ? fail(err, error, error_bytes, "its server failed in poll(): %s", strerror(-err))
+    return err ? fail(err, error, error_bytes, "the page's server failed in poll(): %s",
+                      strerror(-err))
                : 0;
 }

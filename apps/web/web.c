@@ -215,7 +215,7 @@ bool web_opened(struct web *web)
     return web->child_fd < 0 || recv(web->child_fd, &byte, 1, MSG_DONTWAIT) >= 0 || errno != EAGAIN;
 }
 
-/* Send all bytes, or as many as the server's process reads until @end_ms. Returns whether all. */
+/* Send bytes until all are sent or @end_ms has passed. Returns whether all were sent. */
 static bool send_all(int fd, const char *text, size_t bytes, int64_t end_ms)
 {
     int64_t left_ms;

@@ -199,7 +199,7 @@ class GoalTest(FabemuCase):
     def test_errors__of_files_end_at_once(self):
         for text, status, want in (
                 ("num_ranks 1\nrank 0 {\nl1: snd 8b to 0\n}", 2,
-                 "line 3: 'snd', where there should be send, recv, calc or coll"),
+                 "line 3: found 'snd', but expected send, recv, calc or coll"),
                 ("num_ranks 2\nrank 0 {\nrecv 8b from 1 tag 5\n}\nrank 1 { }", 1,
                  "rank 0: recv of 8 bytes from 1 tag 5 never matched (line 3)"),
                 ("num_ranks 2\nrank 0 {\nsend 8b to 1\n}\nrank 1 { }", 1,

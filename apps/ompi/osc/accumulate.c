@@ -47,11 +47,11 @@ struct accumulate {
     struct osc_fabemu_window *w;
     const char *name;
     int rank;
-    struct osc_fabemu_span from; /* operands; MPI_NO_OP: not used */
-    struct osc_fabemu_span to;   /* previous values; type NULL: not wanted */
-    struct osc_fabemu_span its;  /* elements in the target's memory */
-    const void *compare;         /* for MPI_Compare_and_swap; else NULL */
-    ompi_op_t *op;               /* NULL for MPI_Compare_and_swap */
+    struct osc_fabemu_span from;   /* operands; MPI_NO_OP: not used */
+    struct osc_fabemu_span to;     /* previous values; type NULL: not wanted */
+    struct osc_fabemu_span target; /* elements in the target's memory */
+    const void *compare;           /* for MPI_Compare_and_swap; else NULL */
+    ompi_op_t *op;                 /* NULL for MPI_Compare_and_swap */
     ompi_request_t **request;
 
     size_t bytes;               /* size of the data at the target */
@@ -73,7 +73,7 @@ static bool is_aligned(const struct accumulate *a)
     struct osc_fabemu_piece piece;
     bool aligned = true;
 
-    osc_fabemu_pieces_begin(&pieces, &a->its);
+    osc_fabemu_pieces_begin(&pieces, &a->target);
     while (aligned && osc_fabemu_pieces_next(&pieces, &piece))
         aligned = !((piece.at | piece.stride.step) & mask);
     osc_fabemu_pieces_end(&pieces);
@@ -160,7 +160,7 @@ static void post_all(const struct accumulate *a, struct osc_fabemu_call *call, c
     struct osc_fabemu_piece piece;
     int rc = OMPI_SUCCESS;
 
-    osc_fabemu_pieces_begin(&pieces, &a->its);
+    osc_fabemu_pieces_begin(&pieces, &a->target);
     while (!rc && osc_fabemu_pieces_next(&pieces, &piece)) {
         if (has_records(a) && !pieces.plain && piece.stride.block <= OSC_FABEMU_SMALL)
             rc = osc_fabemu_run_add(&run, &piece, out, in);
@@ -180,13 +180,13 @@ static void post_all(const struct accumulate *a, struct osc_fabemu_call *call, c
  */
 static bool by_batch(const struct accumulate *a)
 {
-    void *out = osc_fabemu_span_plain(&a->from), *its = osc_fabemu_span_plain(&a->its);
-    const struct fabemu_record record = {.offset = (uintptr_t)its,
+    void *out = osc_fabemu_span_plain(&a->from), *target = osc_fabemu_span_plain(&a->target);
+    const struct fabemu_record record = {.offset = (uintptr_t)target,
                                          .bytes = (uint32_t)a->bytes,
                                          .op = (uint8_t)a->fab_op,
                                          .type = (uint8_t)a->fab_type};
 
-    return !a->request && !a->to.type && out && its && has_records(a) &&
+    return !a->request && !a->to.type && out && target && has_records(a) &&
            osc_fabemu_batches(&a->w->peer[a->rank], a->bytes) &&
            !osc_fabemu_batch(a->w, a->rank, &record, NULL, out);
 }
@@ -227,7 +227,7 @@ static int move_all(const struct accumulate *a, void *packed, bool puts)
 
     if (rc)
         return rc;
-    osc_fabemu_move(call, &a->its, packed, a->bytes, puts);
+    osc_fabemu_move(call, &a->target, packed, a->bytes, puts);
     osc_fabemu_call_end(call);
     return osc_fabemu_drain(a->w, a->rank, a->name);
 }
@@ -314,11 +314,11 @@ static int by_transfer(const struct accumulate *a)
 
 static int start(struct accumulate *a, ptrdiff_t disp, int count, ompi_datatype_t *type)
 {
-    int rc = osc_fabemu_access(a->w, a->rank, disp, count, type, a->name, &a->its);
+    int rc = osc_fabemu_access(a->w, a->rank, disp, count, type, a->name, &a->target);
 
     if (rc)
         return rc;
-    a->bytes = osc_fabemu_span_bytes(&a->its);
+    a->bytes = osc_fabemu_span_bytes(&a->target);
     if (!a->bytes || (fetches_only(a) && !a->to.type)) {
         if (a->request)
             *a->request = &ompi_request_empty;
@@ -334,8 +334,8 @@ static int start(struct accumulate *a, ptrdiff_t disp, int count, ompi_datatype_
 }
 
 static int raccumulate(const void *from, int count, ompi_datatype_t *type, int rank, ptrdiff_t disp,
-                       int its_count, ompi_datatype_t *its_type, ompi_op_t *op, ompi_win_t *win,
-                       ompi_request_t **request)
+                       int target_count, ompi_datatype_t *target_type, ompi_op_t *op,
+                       ompi_win_t *win, ompi_request_t **request)
 {
     struct accumulate a = {.w = osc_fabemu_window(win),
                            .name = request ? "MPI_Raccumulate" : "MPI_Accumulate",
@@ -344,19 +344,20 @@ static int raccumulate(const void *from, int count, ompi_datatype_t *type, int r
                            .op = op,
                            .request = request};
 
-    return start(&a, disp, its_count, its_type);
+    return start(&a, disp, target_count, target_type);
 }
 
 static int accumulate(const void *from, int count, ompi_datatype_t *type, int rank, ptrdiff_t disp,
-                      int its_count, ompi_datatype_t *its_type, ompi_op_t *op, ompi_win_t *win)
+                      int target_count, ompi_datatype_t *target_type, ompi_op_t *op,
+                      ompi_win_t *win)
 {
-    return raccumulate(from, count, type, rank, disp, its_count, its_type, op, win, NULL);
+    return raccumulate(from, count, type, rank, disp, target_count, target_type, op, win, NULL);
 }
 
 static int rget_accumulate(const void *from, int count, ompi_datatype_t *type, void *to,
                            int to_count, ompi_datatype_t *to_type, int rank, ptrdiff_t disp,
-                           int its_count, ompi_datatype_t *its_type, ompi_op_t *op, ompi_win_t *win,
-                           ompi_request_t **request)
+                           int target_count, ompi_datatype_t *target_type, ompi_op_t *op,
+                           ompi_win_t *win, ompi_request_t **request)
 {
     struct accumulate a = {.w = osc_fabemu_window(win),
                            .name = request ? "MPI_Rget_accumulate" : "MPI_Get_accumulate",
@@ -366,15 +367,16 @@ static int rget_accumulate(const void *from, int count, ompi_datatype_t *type, v
                            .op = op,
                            .request = request};
 
-    return start(&a, disp, its_count, its_type);
+    return start(&a, disp, target_count, target_type);
 }
 
 static int get_accumulate(const void *from, int count, ompi_datatype_t *type, void *to,
                           int to_count, ompi_datatype_t *to_type, int rank, ptrdiff_t disp,
-                          int its_count, ompi_datatype_t *its_type, ompi_op_t *op, ompi_win_t *win)
+                          int target_count, ompi_datatype_t *target_type, ompi_op_t *op,
+                          ompi_win_t *win)
 {
-    return rget_accumulate(from, count, type, to, to_count, to_type, rank, disp, its_count,
-                           its_type, op, win, NULL);
+    return rget_accumulate(from, count, type, to, to_count, to_type, rank, disp, target_count,
+                           target_type, op, win, NULL);
 }
 
 static int fetch_and_op(const void *from, void *to, ompi_datatype_t *type, int rank, ptrdiff_t disp,

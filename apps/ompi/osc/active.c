@@ -135,13 +135,13 @@ static int wait_posts(struct osc_fabemu_window *w)
     struct osc_fabemu_wait wait = {0};
     bool lost = false;
 
-    for (int i = 0; !lost && i < w->starters_count; i++) {
-        if (has_posted(w, w->starters[i]))
+    for (int i = 0; !lost && i < w->targets_count; i++) {
+        if (has_posted(w, w->targets[i]))
             continue;
-        osc_fabemu_awaits(w, FABEMU_ACTION_POST, w->starters[i]);
-        while (!lost && !has_posted(w, w->starters[i])) {
+        osc_fabemu_awaits(w, FABEMU_ACTION_POST, w->targets[i]);
+        while (!lost && !has_posted(w, w->targets[i])) {
             osc_fabemu_wait(w, &wait);
-            lost = osc_fabemu_wait_lost(w, &wait, w->starters, w->starters_count);
+            lost = osc_fabemu_wait_lost(w, &wait, w->targets, w->targets_count);
         }
         fabemu_awaits(w->fab, NULL);
     }
@@ -150,8 +150,8 @@ static int wait_posts(struct osc_fabemu_window *w)
 
 static void access_ends(struct osc_fabemu_window *w)
 {
-    free(w->starters);
-    w->starters = NULL;
+    free(w->targets);
+    w->targets = NULL;
 }
 
 static int start(ompi_group_t *group, int assertion, ompi_win_t *win)
@@ -160,20 +160,20 @@ static int start(ompi_group_t *group, int assertion, ompi_win_t *win)
     int rc;
 
     (void)assertion;
-    if (w->starters)
+    if (w->targets)
         return OMPI_ERR_RMA_SYNC;
-    w->starters = ranks_of(w, group);
-    if (!w->starters)
+    w->targets = ranks_of(w, group);
+    if (!w->targets)
         return MPI_ERR_NO_MEM;
-    w->starters_count = ompi_group_size(group);
+    w->targets_count = ompi_group_size(group);
     rc = wait_posts(w);
     if (rc) {
         access_ends(w);
         return rc;
     }
-    for (int i = 0; i < w->starters_count; i++) {
-        w->peer[w->starters[i]].started_count++;
-        w->peer[w->starters[i]].started = true;
+    for (int i = 0; i < w->targets_count; i++) {
+        w->peer[w->targets[i]].started_count++;
+        w->peer[w->targets[i]].started = true;
     }
     return OMPI_SUCCESS;
 }
@@ -196,13 +196,13 @@ static int complete(ompi_win_t *win)
     struct osc_fabemu_window *w = osc_fabemu_window(win);
     int rc = OMPI_SUCCESS;
 
-    if (!w->starters)
+    if (!w->targets)
         return OMPI_ERR_RMA_SYNC;
-    for (int i = 0; i < w->starters_count && !rc; i++)
-        if (!osc_fabemu_flight(w, w->starters[i]).unordered)
-            rc = notify(w, w->starters[i]);
-    for (int i = 0; i < w->starters_count; i++) {
-        int rank = w->starters[i], one = OMPI_SUCCESS;
+    for (int i = 0; i < w->targets_count && !rc; i++)
+        if (!osc_fabemu_flight(w, w->targets[i]).unordered)
+            rc = notify(w, w->targets[i]);
+    for (int i = 0; i < w->targets_count; i++) {
+        int rank = w->targets[i], one = OMPI_SUCCESS;
 
         if (w->peer[rank].started || osc_fabemu_flight(w, rank).borrows)
             one = osc_fabemu_drain(w, rank, "MPI_Win_complete");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * batch.c - small puts and accumulates, and short pieces of accesses: several are sent together.
+ * batch.c - sends several small puts and accumulates, or short pieces of longer ones, together.
  *
  * Each put costs a segment and a confirmation, and both adapters have to process them. So if other
  * operations with the same member are still under way, a small put or accumulate is only copied

@@ -2,8 +2,8 @@
 /*
  * component.c - the component that Open MPI loads; creates and frees windows.
  *
- * It offers itself for a window if all members are on one fabric. Like join.c, it looks up their
- * locations, so all members get the same result and choose the same component.
+ * It offers itself for a window if all members are on different nodes of one fabric. Like join.c,
+ * it looks up their locations, so all members get the same result and choose the same component.
  */
 #include "apps/ompi/osc/osc_fabemu.h"
 
@@ -196,7 +196,7 @@ static void window_free(struct osc_fabemu_window *w)
     free(w->state);
     free(w->allocated);
     free(w->exposed);
-    free(w->starters);
+    free(w->targets);
     OBJ_DESTRUCT(&w->lock);
     free(w);
 }

@@ -128,14 +128,13 @@ struct osc_fabemu_window {
     _Atomic bool reported;     /* the first error was printed */
     bool fence;                /* between two fences */
     bool lock_all;
-    /* number of members of the group of MPI_Win_post; 0: not between post and wait */
     int exposed_count;
-    int *exposed; /* ranks of that group */
+    int *exposed; /* ranks of the group of MPI_Win_post; NULL: not between post and wait */
     /* value of state->completes when all of them have called MPI_Win_complete */
     uint64_t completes_due;
-    struct osc_fabemu_wait tests; /* the calls of MPI_Win_test since MPI_Win_post wait together */
-    int *starters;                /* ranks of the group of MPI_Win_start; NULL: not started */
-    int starters_count;
+    struct osc_fabemu_wait tests; /* the calls of MPI_Win_test since MPI_Win_post, as one wait */
+    int *targets;                 /* ranks of the group of MPI_Win_start; NULL: not started */
+    int targets_count;
     struct osc_fabemu_peer peer[];
 };
 
@@ -170,7 +169,7 @@ void osc_fabemu_awaits_lock(struct osc_fabemu_window *w, int rank, int holder, u
 bool osc_fabemu_wait_lost(struct osc_fabemu_window *w, struct osc_fabemu_wait *wait,
                           const int *ranks, int count);
 
-/** osc_fabemu_is_late - has the bound `silence` passed since the first call with this @wait? */
+/** osc_fabemu_is_late - return whether @wait has lasted for the bound `silence`. */
 bool osc_fabemu_is_late(struct osc_fabemu_window *w, struct osc_fabemu_wait *wait);
 
 /** osc_fabemu_is_lost - return whether @rank has died, or operations with it have failed. */
@@ -295,8 +294,8 @@ int osc_fabemu_drain_all(struct osc_fabemu_window *w, const char *name);
 /** osc_fabemu_flight - return the numbers of parts on their way to @rank. Lock: not held. */
 struct osc_fabemu_flight osc_fabemu_flight(struct osc_fabemu_window *w, int rank);
 /**
- * osc_fabemu_reap, osc_fabemu_reap_all - end the parts that are complete: those to @rank, or all of
- * the window. Returns how many requests of the program are now complete. Lock: not held.
+ * osc_fabemu_reap, osc_fabemu_reap_all - end the parts that are complete: those to @rank, or all
+ * parts of the window. Returns how many requests of the program are now complete. Lock: not held.
  */
 int osc_fabemu_reap(struct osc_fabemu_window *w, int rank);
 int osc_fabemu_reap_all(struct osc_fabemu_window *w);
@@ -380,8 +379,8 @@ int osc_fabemu_gets_send(struct osc_fabemu_part *part);
 /* --- transfer.c, continued: memory of members -------------------------------------------- */
 
 /** osc_fabemu_move - put (@puts) or get the first @bytes of a span, from or to @local. */
-void osc_fabemu_move(struct osc_fabemu_call *call, const struct osc_fabemu_span *its, void *local,
-                     size_t bytes, bool puts);
+void osc_fabemu_move(struct osc_fabemu_call *call, const struct osc_fabemu_span *target,
+                     void *local, size_t bytes, bool puts);
 
 /* --- accumulate.c, active.c, passive.c: the functions of the module (osc.h) -------------- */
 

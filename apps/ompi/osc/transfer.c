@@ -160,7 +160,7 @@ static void request_end(struct osc_fabemu_window *w, ompi_request_t *request)
 
 /* --- calls and their parts ------------------------------------------------------------- */
 
-/* Allocate a call and its buffers. Returns NULL without memory. */
+/* Allocate a call and its buffers. Returns NULL if there is no memory. */
 static struct osc_fabemu_call *call_new(struct osc_fabemu_window *w, size_t out_bytes,
                                         size_t in_bytes, ompi_request_t **request)
 {
@@ -478,14 +478,14 @@ static bool has_access(const struct osc_fabemu_window *w, const struct osc_fabem
  * Return whether the first and the last byte of a span are in the window. The span must not be
  * empty.
  */
-static bool is_inside(const struct osc_fabemu_place *place, const struct osc_fabemu_span *its)
+static bool is_inside(const struct osc_fabemu_place *place, const struct osc_fabemu_span *target)
 {
-    const opal_datatype_t *type = &its->type->super;
-    ptrdiff_t others = (ptrdiff_t)(its->count - 1) * (type->ub - type->lb);
+    const opal_datatype_t *type = &target->type->super;
+    ptrdiff_t others = (ptrdiff_t)(target->count - 1) * (type->ub - type->lb);
     ptrdiff_t first = type->true_lb + (others < 0 ? others : 0);
     ptrdiff_t end = type->true_ub + (others > 0 ? others : 0);
     /* for an address below the base this wraps around to a value that is too large */
-    uint64_t at = its->at + (uint64_t)first - place->base, bytes = (uint64_t)(end - first);
+    uint64_t at = target->at + (uint64_t)first - place->base, bytes = (uint64_t)(end - first);
 
     return at <= place->bytes && bytes <= place->bytes - at;
 }
@@ -529,8 +529,8 @@ static void move_piece(struct osc_fabemu_call *call, uint64_t at, void *local, s
     osc_fabemu_part_posted(part, err);
 }
 
-void osc_fabemu_move(struct osc_fabemu_call *call, const struct osc_fabemu_span *its, void *local,
-                     size_t left, bool puts)
+void osc_fabemu_move(struct osc_fabemu_call *call, const struct osc_fabemu_span *target,
+                     void *local, size_t left, bool puts)
 {
     struct osc_fabemu_run run = {.call = call,
                                  .record.op = puts ? FABEMU_RECORD_PUT : FABEMU_RECORD_GET};
@@ -539,7 +539,7 @@ void osc_fabemu_move(struct osc_fabemu_call *call, const struct osc_fabemu_span 
     char *at_local = local;
     int rc = OMPI_SUCCESS;
 
-    osc_fabemu_pieces_begin(&pieces, its);
+    osc_fabemu_pieces_begin(&pieces, target);
     for (; left && !rc && osc_fabemu_pieces_next(&pieces, &piece); left -= piece.bytes) {
         piece.bytes = piece.bytes < left ? piece.bytes : left;
         if (!pieces.plain && piece.stride.block <= OSC_FABEMU_SMALL)
@@ -557,10 +557,10 @@ void osc_fabemu_move(struct osc_fabemu_call *call, const struct osc_fabemu_span 
  * If the put is small and has no gaps, copy it into the member's batch. Returns false if this is
  * not possible, so that it must be sent as a call.
  */
-static bool put_by_batch(struct osc_fabemu_window *w, int rank, const struct osc_fabemu_span *its,
-                         const void *local, size_t bytes)
+static bool put_by_batch(struct osc_fabemu_window *w, int rank,
+                         const struct osc_fabemu_span *target, const void *local, size_t bytes)
 {
-    void *at = osc_fabemu_span_plain(its);
+    void *at = osc_fabemu_span_plain(target);
     const struct fabemu_record record = {.offset = (uintptr_t)at,
                                          .bytes = (uint32_t)bytes,
                                          .op = FABEMU_RECORD_PUT};
@@ -570,20 +570,20 @@ static bool put_by_batch(struct osc_fabemu_window *w, int rank, const struct osc
 }
 
 static int transfer(struct osc_fabemu_window *w, const char *name,
-                    const struct osc_fabemu_span *mine, int rank, ptrdiff_t disp, int its_count,
-                    ompi_datatype_t *its_type, bool puts, ompi_request_t **request)
+                    const struct osc_fabemu_span *mine, int rank, ptrdiff_t disp, int target_count,
+                    ompi_datatype_t *target_type, bool puts, ompi_request_t **request)
 {
     struct osc_fabemu_call *call;
-    struct osc_fabemu_span its;
+    struct osc_fabemu_span target;
     bool copies;
     size_t bytes;
     void *local;
-    int rc = osc_fabemu_access(w, rank, disp, its_count, its_type, name, &its);
+    int rc = osc_fabemu_access(w, rank, disp, target_count, target_type, name, &target);
 
     if (rc)
         return rc;
-    bytes = osc_fabemu_span_bytes(puts ? mine : &its);
-    if (bytes > osc_fabemu_span_bytes(puts ? &its : mine))
+    bytes = osc_fabemu_span_bytes(puts ? mine : &target);
+    if (bytes > osc_fabemu_span_bytes(puts ? &target : mine))
         return MPI_ERR_TRUNCATE;
     if (!bytes) {
         if (request)
@@ -591,7 +591,7 @@ static int transfer(struct osc_fabemu_window *w, const char *name,
         return OMPI_SUCCESS;
     }
     local = osc_fabemu_span_plain(mine);
-    if (puts && !request && put_by_batch(w, rank, &its, local, bytes))
+    if (puts && !request && put_by_batch(w, rank, &target, local, bytes))
         return OMPI_SUCCESS;
     /* for few bytes a copy takes less time than waiting for them in MPI_Win_complete */
     copies = puts && (!local || bytes <= FABEMU_INJECT_BYTES);
@@ -601,45 +601,47 @@ static int transfer(struct osc_fabemu_window *w, const char *name,
         return rc;
     if (call->out)
         osc_fabemu_pack(mine, call->out, bytes);
-    osc_fabemu_move(call, &its, copies ? call->out : local ? local : call->in, bytes, puts);
+    osc_fabemu_move(call, &target, copies ? call->out : local ? local : call->in, bytes, puts);
     osc_fabemu_call_end(call);
     return OMPI_SUCCESS;
 }
 
 static int put(const void *from, int count, ompi_datatype_t *type, int rank, ptrdiff_t disp,
-               int its_count, ompi_datatype_t *its_type, ompi_win_t *win)
+               int target_count, ompi_datatype_t *target_type, ompi_win_t *win)
 {
     const struct osc_fabemu_span mine = osc_fabemu_span_of(from, count, type);
 
-    return transfer(osc_fabemu_window(win), "MPI_Put", &mine, rank, disp, its_count, its_type, true,
-                    NULL);
+    return transfer(osc_fabemu_window(win), "MPI_Put", &mine, rank, disp, target_count, target_type,
+                    true, NULL);
 }
 
-static int get(void *to, int count, ompi_datatype_t *type, int rank, ptrdiff_t disp, int its_count,
-               ompi_datatype_t *its_type, ompi_win_t *win)
+static int get(void *to, int count, ompi_datatype_t *type, int rank, ptrdiff_t disp,
+               int target_count, ompi_datatype_t *target_type, ompi_win_t *win)
 {
     const struct osc_fabemu_span mine = osc_fabemu_span_of(to, count, type);
 
-    return transfer(osc_fabemu_window(win), "MPI_Get", &mine, rank, disp, its_count, its_type,
+    return transfer(osc_fabemu_window(win), "MPI_Get", &mine, rank, disp, target_count, target_type,
                     false, NULL);
 }
 
 static int rput(const void *from, int count, ompi_datatype_t *type, int rank, ptrdiff_t disp,
-                int its_count, ompi_datatype_t *its_type, ompi_win_t *win, ompi_request_t **request)
+                int target_count, ompi_datatype_t *target_type, ompi_win_t *win,
+                ompi_request_t **request)
 {
     const struct osc_fabemu_span mine = osc_fabemu_span_of(from, count, type);
 
-    return transfer(osc_fabemu_window(win), "MPI_Rput", &mine, rank, disp, its_count, its_type,
-                    true, request);
+    return transfer(osc_fabemu_window(win), "MPI_Rput", &mine, rank, disp, target_count,
+                    target_type, true, request);
 }
 
-static int rget(void *to, int count, ompi_datatype_t *type, int rank, ptrdiff_t disp, int its_count,
-                ompi_datatype_t *its_type, ompi_win_t *win, ompi_request_t **request)
+static int rget(void *to, int count, ompi_datatype_t *type, int rank, ptrdiff_t disp,
+                int target_count, ompi_datatype_t *target_type, ompi_win_t *win,
+                ompi_request_t **request)
 {
     const struct osc_fabemu_span mine = osc_fabemu_span_of(to, count, type);
 
-    return transfer(osc_fabemu_window(win), "MPI_Rget", &mine, rank, disp, its_count, its_type,
-                    false, request);
+    return transfer(osc_fabemu_window(win), "MPI_Rget", &mine, rank, disp, target_count,
+                    target_type, false, request);
 }
 
 void osc_fabemu_transfers_fill(ompi_osc_base_module_t *module)

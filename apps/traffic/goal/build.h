@@ -88,7 +88,7 @@ int goal_build_need(struct goal_build *build, const struct goal_label_need *need
 /** goal_build_end - end the block of a rank: resolve its labels, and check its dependencies. */
 int goal_build_end(struct goal_build *build);
 
-/** goal_build_done - number the messages, after all ranks were read. */
+/** goal_build_done - give each message its number, after all ranks were read. */
 int goal_build_done(struct goal_build *build);
 
 /** goal_build_release - free all memory except the goal, which goal_free() frees. */

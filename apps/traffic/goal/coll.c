@@ -70,7 +70,7 @@ static bool folds(const struct goal_op *op)
     return op->coll_kind == EMU_REDUCE || op->coll_kind == EMU_ALLREDUCE;
 }
 
-/* Return the payload of each segment but the last: whole elements. */
+/* Return the payload of each segment except the last: as many whole elements as fit. */
 static uint64_t step_of(const struct goal_op *op)
 {
     uint64_t element = folds(op) ? emu_type_bytes(op->fold_type) : 1;
@@ -95,7 +95,8 @@ static uint8_t segment_bytes(const struct goal_op *op, uint64_t k)
 
 /*
  * Return the number of segments in a half window that operations may use. The last segment of a
- * half window is its token. The result is also a bit mask for the number of a segment in its half.
+ * half window is its token. The result is also a bit mask for the number of a segment in its half
+ * window.
  */
 static uint32_t usable(const struct goal_stream *stream)
 {
@@ -216,7 +217,7 @@ static void run_send(struct goal_node *node, struct goal_stream *stream, uint64_
         complete(node, stream, sending, index, count, at_ps);
 }
 
-/* Send all that may leave, from @at_ps on. */
+/* Send all tokens and segments that may leave, from @at_ps on. */
 static void release(struct goal_node *node, struct goal_stream *stream, uint64_t at_ps)
 {
     bool sent;
@@ -297,7 +298,7 @@ static uint32_t op_of(const struct goal_node *node, const struct goal_stream *st
     return op;
 }
 
-/* Process a segment of a posted operation. If another member's operation differs, it is a fault. */
+/* Process a segment of a posted operation. Members whose operations differ cause a fault. */
 static void take(struct goal_node *node, struct goal_stream *stream, uint64_t index,
                  const struct goal_early *segment, uint64_t now_ps)
 {

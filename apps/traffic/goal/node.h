@@ -30,7 +30,7 @@ enum goal_packet {
     GOAL_GROUP  /* belongs to no message, but to a group (coll.c) */
 };
 
-enum goal_fault { GOAL_RIGHT, GOAL_TRUNCATED, GOAL_TOO_LATE, GOAL_DIFFERS, GOAL_NO_BUFFER };
+enum goal_fault { GOAL_NO_FAULT, GOAL_TRUNCATED, GOAL_TOO_LATE, GOAL_DIFFERS, GOAL_NO_BUFFER };
 
 struct goal_cpu {
     struct goal_list ready; /* operations that are ready and wait for the cpu */
@@ -188,7 +188,7 @@ bool goal_coll_segment(struct goal_node *node, uint32_t id, struct emu_entry *en
 /** goal_coll_deliver - process a segment of a group that has arrived. */
 void goal_coll_deliver(struct goal_node *node, const struct emu_entry *entry);
 
-/** goal_coll_arrived - handle item @id at its time. */
+/** goal_coll_arrived - handle the arrival of item @id, at its time. */
 void goal_coll_arrived(struct goal_node *node, uint32_t id, uint64_t now_ps);
 
 #endif

@@ -80,8 +80,7 @@ static int expected(const struct scan *in, const char *wanted)
 {
     char text[SHOWN_BYTES + 3];
 
-    return goal_wrong(&in->build, in->line, "%s, where there should be %s", found(in, text),
-                      wanted);
+    return goal_wrong(&in->build, in->line, "found %s, but expected %s", found(in, text), wanted);
 }
 
 /* Skip a comment of the form of C, which may have several lines. */
@@ -145,7 +144,7 @@ static bool is_word(struct goal_word word, const char *text)
     return word.bytes == strlen(text) && memcmp(word.text, text, word.bytes) == 0;
 }
 
-/* Read @text. @wanted: what should be here, for the error. */
+/* Read @text. @wanted: describes @text in the error. */
 static int word_expect(struct scan *in, const char *text, const char *wanted)
 {
     int err = skip(in, false);
@@ -259,7 +258,7 @@ static int option_read(struct scan *in, struct goal_op *op, unsigned *seen)
 
 /* --- collectives -------------------------------------------------------------------- */
 
-/* Read one of @count words, which @name returns by index. @what: for the error. */
+/* Read one of @count words, which @name returns by index. @what: describes them in the error. */
 static int name_read(struct scan *in, const char *(*name)(unsigned index), unsigned count,
                      const char *what, uint8_t *ret)
 {
@@ -295,7 +294,7 @@ static int bytes_read(struct scan *in, struct goal_op *op)
     return err ? err : word_expect(in, "b", "b (for bytes)");
 }
 
-/* Read the size of a collective and, of a reduction, the operation and the type. */
+/* Read the size of a collective and, for a reduction, the operation and the type. */
 static int vector_read(struct scan *in, struct goal_op *op)
 {
     bool folds = op->coll_kind == EMU_REDUCE || op->coll_kind == EMU_ALLREDUCE;
@@ -424,7 +423,7 @@ static int statement_read(struct scan *in, struct goal_word word)
     return op_read(in, kind, label);
 }
 
-/* Check that only the end of the block follows a statement in the same line. */
+/* Check that a statement is followed by the end of the line or by the end of the block. */
 static int line_end(struct scan *in)
 {
     int err = skip(in, false);
@@ -436,7 +435,7 @@ static int line_end(struct scan *in)
 
 /* --- groups ------------------------------------------------------------------------- */
 
-/* Read "R" or "R-R", and append the ranks to @ranks, which has room for a rank of each block. */
+/* Read "R" or "R-R", and append the ranks to @ranks, which has room for all ranks. */
 static int range_read(struct scan *in, uint32_t *ranks, uint32_t *count)
 {
     uint64_t first, last, most = in->build.goal->ranks - 1;

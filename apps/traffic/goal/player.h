@@ -16,8 +16,8 @@
  * matches. A receive is complete GOAL_POLL_PS after its message is in memory: MPI polls once more,
  * and this poll, which finds nothing, takes that time.
  *
- * Collectives in the network are sent and received as by the library (coll.c). The values of their
- * vectors are all 0.
+ * Nodes send and receive collectives in the network as the library does (coll.c). The values of
+ * their vectors are all 0.
  *
  * Deviations from the library: a node sends its messages one after the other, and not in bursts of
  * 32 segments. The number of unacknowledged requests has no limit. A message of several segments is
@@ -73,9 +73,9 @@ struct goal_stream {
     uint32_t complete[2];
     struct goal_list ops; /* pending operations, in the order of their starts */
     uint32_t sending;     /* the first one that has segments to send; GOAL_NONE: none has */
-    uint32_t latest;      /* the latest operation that has started, or the first one */
+    uint32_t latest;      /* the latest operation that has started; before that, the first one */
     uint32_t first;       /* the operation that started first; GOAL_NONE: none has started */
-    /* by number modulo window; NULL: no segment can arrive early */
+    /* segments that came early, by number modulo window; NULL: none can */
     struct goal_early *early;
 };
 

@@ -444,8 +444,8 @@ static int member_create(void *ctx, uint32_t n, struct emu_worker *worker, struc
 }
 
 /*
- * Assign nodes to groups: the first plan.groups * plan.members nodes of all nodes, which are
- * shuffled before if plan.at_random is set.
+ * Assign the first plan.groups * plan.members nodes to the groups. If plan.at_random is set, first
+ * shuffle all nodes.
  */
 static int choose_members(struct traffic_coll *all)
 {

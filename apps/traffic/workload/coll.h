@@ -176,8 +176,8 @@ void traffic_coll_post(struct traffic_coll *all, uint32_t g, uint64_t at_ps);
 void traffic_coll_roots(const struct traffic_coll *all, uint64_t *got);
 
 /**
- * traffic_coll_announce - inform the members on this host that the root of group g has @got[g]
- * result segments at @now_ps. For reductions. Returns whether a count has changed.
+ * traffic_coll_announce - in a reduction, inform the members on this host that the root of group g
+ * has @got[g] result segments at @now_ps. Returns whether a count has changed.
  */
 bool traffic_coll_announce(struct traffic_coll *all, const uint64_t *got, uint64_t now_ps);
 

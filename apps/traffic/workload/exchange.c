@@ -330,7 +330,7 @@ static inline void exchange_deliver(void *context, const struct emu_entry *entry
     uint32_t ahead = hdr->seq - (uint32_t)member->op;
     struct inbox *in = ex && hdr->op < ex->slots ? &ex->inbox[hdr->seq % 2][hdr->op] : NULL;
 
-    emu_pool_drop(&member->base.dev.worker->cache, entry->buf); /* of a malicious host */
+    emu_pool_drop(&member->base.dev.worker->cache, entry->buf); /* a payload of a malicious host */
     if (!in || ahead > 1 || in->segments == all->segments ||
         (in->segments && in->sum != entry->note)) {
         if (!member->wrong) {

@@ -158,8 +158,8 @@ static void put_segment(struct traffic_node *node, uint64_t birth_ps, uint32_t d
 
 /*
  * Return whether the node next sends a segment of a relayed copy instead of its own message. @own:
- * it has an own message to send. The node first finishes the copy or message that it has begun. If
- * it has begun none, it sends the one that was ready first.
+ * it has a message of its own to send. The node first finishes the copy or message that it has
+ * begun. If it has begun none, it sends the one that was ready first.
  */
 static bool relay_is_next(const struct traffic_node *node, const struct traffic_relay_item *item,
                           bool own)
@@ -283,7 +283,7 @@ static inline void node_deliver(void *context, const struct emu_entry *entry)
     uint32_t set = entry->hdr.op | (uint32_t)entry->hdr.type << 8;
     uint32_t fanout;
 
-    emu_pool_drop(&node->base.dev.worker->cache, entry->buf); /* of a malicious host */
+    emu_pool_drop(&node->base.dev.worker->cache, entry->buf); /* a payload of a malicious host */
     if (!segment_is_sane(all, &entry->hdr, set)) {
         node->invalid = true;
         return;
@@ -556,7 +556,7 @@ void traffic_nodes_stop(struct traffic_nodes *all, uint64_t stop_ps, uint64_t no
     }
 }
 
-/* Count messages up to @now_ps. Messages in the adapter's delay are born, but do not wait. */
+/* Count messages up to @now_ps. Messages that the adapter delays are born, but not waiting. */
 static void count_node(struct traffic_node *node, uint64_t now_ps, struct traffic_counts *counts)
 {
     uint64_t send_ps = node->all->times.send_ps;

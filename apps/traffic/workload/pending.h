@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A part of the message (@src, @birth_ps), which has @of parts. It arrived at @at_ps. */
+/* A part that arrived at @at_ps, of the message (@src, @birth_ps), which has @of parts. */
 struct traffic_part {
     uint64_t birth_ps;
     uint64_t at_ps;

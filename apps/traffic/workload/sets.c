@@ -57,7 +57,7 @@ struct draw {
     const struct traffic_sets_config *config;
     struct traffic_exp exp;
     struct traffic_random random;
-    /* binomial distribution, where p is a node's probability: -ln(1 - p), in units of 2^-32 */
+    /* binomial distribution: -ln(1 - p) * 2^32, where p is the probability of each node */
     uint64_t skip;
     /* by node: whether it is in the set. Nodes above the source have index node - 1 */
     bool *taken;

@@ -9,7 +9,9 @@
 
 #include <errno.h>
 #include <math.h>
+#include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "apps/traffic/workload/relay.h"
 #include "apps/traffic/run.h"
@@ -217,6 +219,42 @@ static void traffic_run__ends_on_request(void)
         CU_ASSERT_EQUAL(traffic_run(&result, &config, error, sizeof error), -EINTR);
         CU_ASSERT_EQUAL(reported, 1);
     }
+}
+
+static bool close_reader(void *context, double done)
+{
+    int *fd = context;
+
+    (void)done;
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+    return true;
+}
+
+/* The reader of the snapshots closes its end of the pipe after the shape. */
+static void traffic_run__fails_if_the_last_snapshot_is_lost(void)
+{
+    static const char *const patterns[] = {"uniform", "barrier"};
+
+    signal(SIGPIPE, SIG_IGN);
+    for (int i = 0; i < 2; i++) {
+        struct traffic_config config = draw_config_of("kary:2,2", patterns[i]);
+        struct traffic_result result;
+        char error[640] = "";
+        int fds[2];
+
+        CU_ASSERT_EQUAL_FATAL(pipe(fds), 0);
+        config.snapshots.out = fdopen(fds[1], "w");
+        setvbuf(config.snapshots.out, NULL, _IONBF, 0);
+        config.snapshots.every_ps = UINT64_C(1) << 60; /* only the last snapshot becomes due */
+        config.progress = close_reader;
+        config.context = &fds[0];
+        CU_ASSERT_EQUAL(traffic_run(&result, &config, error, sizeof error), -EIO);
+        CU_ASSERT_PTR_NOT_NULL(strstr(error, "snapshots of --telemetry"));
+        fclose(config.snapshots.out);
+    }
+    signal(SIGPIPE, SIG_DFL);
 }
 
 /* --- conservation and ends ---------------------------------------------------------- */
@@ -872,6 +910,8 @@ int main(void)
         {"traffic_run__rare_messages_end_with_the_measurement",
          traffic_run__rare_messages_end_with_the_measurement},
         {"traffic_run__ends_on_request", traffic_run__ends_on_request},
+        {"traffic_run__fails_if_the_last_snapshot_is_lost",
+         traffic_run__fails_if_the_last_snapshot_is_lost},
         CASE_ALONE(traffic_coll_post__does_not_depend_on_windows),
         {"traffic_run__multicast_takes_no_longer_than_a_message",
          traffic_run__multicast_takes_no_longer_than_a_message},

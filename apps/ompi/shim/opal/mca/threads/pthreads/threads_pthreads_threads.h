@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* threads_pthreads_threads.h - see threads_pthreads_mutex.h; yields the processor. */
+/* threads_pthreads_threads.h - lets a thread yield its core: see threads_pthreads_mutex.h. */
 #ifndef SHIM_THREADS_PTHREADS_THREADS_H
 #define SHIM_THREADS_PTHREADS_THREADS_H
 

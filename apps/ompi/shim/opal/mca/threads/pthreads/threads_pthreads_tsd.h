@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* threads_pthreads_tsd.h - see threads_pthreads_mutex.h; thread-specific data. */
+/* threads_pthreads_tsd.h - thread-specific data: see threads_pthreads_mutex.h. */
 #ifndef SHIM_THREADS_PTHREADS_TSD_H
 #define SHIM_THREADS_PTHREADS_TSD_H
 

@@ -100,7 +100,7 @@ static void fault_flip_head(struct emu_entry *entry, uint64_t draw)
         entry->packet.cont ^= 1u << draw % (8 * EMU_CONT_BYTES);
 }
 
-/* Flip a payload bit, in a copy of the buffer, because others may refer to it. */
+/* Flip a payload bit in a copy of the buffer, because others may refer to the buffer. */
 static enum emu_fate fault_flip_payload(struct emu_faults *faults, struct emu_pool_cache *cache,
                                         struct emu_entry *entry, uint64_t draw)
 {
@@ -143,7 +143,7 @@ static enum emu_fate fault_flip(struct emu_faults *faults, struct emu_pool_cache
 
 /* --- which entries are hit ----------------------------------------------------------- */
 
-/* Apply the rates to the entry that was just taken, by random numbers. */
+/* Decide by random numbers whether the rates hit the entry that was just taken. */
 static struct fault_verdict fault_by_rates(const struct emu_faults *faults)
 {
     const struct emu_fault_rates *rates = &faults->rates;
@@ -177,7 +177,7 @@ static const struct emu_hdr *fault_hdr(const struct emu_faults *faults,
     return entry->buf != EMU_NO_BUF ? &emu_pool_seg(cache->pool, entry->buf)->hdr : NULL;
 }
 
-/* Return whether the rule, which matches the entry, hits it. *@how: a random number if it does. */
+/* Return whether the rule, which matches the entry, hits it. If so, set *@how at random. */
 static bool fault_hits(struct emu_fault_armed *armed, uint64_t *how)
 {
     const struct emu_fault_rule *rule = &armed->rule;
@@ -228,7 +228,7 @@ static void fault_log(const struct emu_faults *faults, const struct emu_rx *rx,
     emu_faults_note(faults, cache, entry, fault, what, fault_time_ps(rx, entry->time_ps));
 }
 
-/* Count that an EMU_FAULT_SEE rule has matched a segment of @group. Return whether it logs this. */
+/* Count a segment of @group that an EMU_FAULT_SEE rule has matched. Return whether to log it. */
 static bool fault_sees(struct emu_fault_armed *armed, uint32_t group)
 {
     for (uint32_t i = 0; i < EMU_FAULT_SEEN; i++) {
@@ -398,7 +398,7 @@ static bool fault_can(const struct emu_faults *faults, enum emu_fault_what what)
            faults->held < EMU_FAULT_DELAYED;
 }
 
-/* Decide about @entry, just taken off the ring. Return false if it is delayed. */
+/* Decide the fate of @entry, which was just taken off the ring. Return false if it is delayed. */
 static bool fault_judge(struct emu_faults *faults, const struct emu_rx *rx,
                         struct emu_pool_cache *cache, struct emu_entry *entry, enum emu_fate *fate)
 {

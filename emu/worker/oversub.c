@@ -61,9 +61,9 @@ void emu_oversub_pass_idle(struct emu_worker *worker)
     struct emu_oversub *oversub = &worker->oversub;
     enum owed owed;
 
-    if (oversub->asked)
+    if (oversub->decided)
         return;
-    oversub->asked = true;
+    oversub->decided = true;
     if (!is_sole_oversubscribed(worker))
         return;
     owed = oversub_owed(worker);
@@ -83,7 +83,7 @@ void emu_oversub_pass_moved(struct emu_worker *worker)
     if (oversub->wait_ns && oversub->answer)
         oversub->misses = 0;
     oversub->wait_ns = 0;
-    oversub->asked = false;
+    oversub->decided = false;
 }
 
 bool emu_oversub_keeps_core(struct emu_worker *worker)

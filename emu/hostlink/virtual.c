@@ -24,7 +24,7 @@ struct virtual_cable {
     bool joined;
     bool channels;
     uint32_t peer, number;
-    /* by channel (without channels [0]): segments sent whose credits have not returned */
+    /* by channel, or [0] without channels: segments sent whose credits have not returned */
     uint32_t unpaid[EMU_VCS];
     uint64_t last_ps; /* time of the last received entry */
     const struct emu_profile *profile;
@@ -104,7 +104,7 @@ static int cable_send_credits(struct emu_virtual *link, struct virtual_cable *ca
 
 /* --- receiving --------------------------------------------------------------------------- */
 
-/* Return whether the time is in the past, or larger than any valid time. */
+/* Return whether @at_ps is in the past, or later than any valid time. */
 static bool is_late(const struct emu_virtual *link, uint64_t at_ps)
 {
     return at_ps <= link->dev.worker->now_ps || at_ps > EMU_LAST_PS * 2 - 1;

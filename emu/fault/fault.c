@@ -100,9 +100,11 @@ static void fault_flip_head(struct emu_entry *entry, uint64_t draw)
         entry->packet.cont ^= 1u << draw % (8 * EMU_CONT_BYTES);
 }
 
-/* Flip a payload bit in a copy of the buffer, because others may refer to the buffer. */
-static enum emu_fate fault_flip_payload(struct emu_faults *faults, struct emu_pool_cache *cache,
-                                        struct emu_entry *entry, uint64_t draw)
+/*
+ * Flip a payload bit in a copy of the buffer, because others may refer to the buffer. Return false
+ * if no buffer is free for the copy.
+ */
+static bool fault_flip_payload(struct emu_pool_cache *cache, struct emu_entry *entry, uint64_t draw)
 {
     uint32_t header = entry->packet.kind == EMU_PACKET_HEAD ? EMU_HEAD_BYTES : EMU_CONT_BYTES;
     uint32_t bytes = entry->packet.wire + 1u - header;
@@ -110,14 +112,14 @@ static enum emu_fate fault_flip_payload(struct emu_faults *faults, struct emu_po
     uint8_t *payload;
 
     if (buf == EMU_NO_BUF)
-        return fault_lose(faults, cache, entry);
+        return false;
     payload = (uint8_t *)emu_pool_seg(cache->pool, buf);
     memcpy(payload, emu_pool_seg(cache->pool, entry->buf), EMU_SEG_BYTES);
     *emu_pool_note(cache->pool, buf) = *emu_pool_note(cache->pool, entry->buf);
     payload[draw / 8 % bytes] ^= (uint8_t)(1u << draw % 8);
     emu_pool_drop(cache, entry->buf);
     entry->buf = buf;
-    return EMU_FATE_ARRIVED;
+    return true;
 }
 
 static enum emu_fate fault_flip(struct emu_faults *faults, struct emu_pool_cache *cache,
@@ -127,17 +129,18 @@ static enum emu_fate fault_flip(struct emu_faults *faults, struct emu_pool_cache
                   (verdict->what == EMU_FAULT_FLIP_ANY &&
                    /* half of the flips hit the header, although it is shorter than the payload */
                    verdict->how >> 32 & 1);
+    bool payload = !header && entry->buf != EMU_NO_BUF;
 
+    if (!faults->checked &&
+        (fault_is_reply(entry) || (payload && !fault_flip_payload(cache, entry, verdict->how))))
+        return fault_lose(faults, cache, entry);
     emu_count(&faults->counts.damaged, 1);
     if (faults->checked) { /* the cable's checksum finds every flipped bit */
         fault_drop(cache, entry);
         return EMU_FATE_DAMAGED;
     }
-    if (fault_is_reply(entry))
-        return fault_lose(faults, cache, entry);
-    if (!header && entry->buf != EMU_NO_BUF)
-        return fault_flip_payload(faults, cache, entry, verdict->how);
-    fault_flip_head(entry, verdict->how);
+    if (!payload)
+        fault_flip_head(entry, verdict->how);
     return EMU_FATE_ARRIVED;
 }
 

@@ -63,6 +63,7 @@ int emu_intake_insert(struct emu_intake *intake, struct emu_rx *rx, uint32_t cre
         !emu_ring_create(&intake->to.data, &data, credits) ||
         !emu_credit_create(&credit, &intake->paid, credits)) {
         emu_intake_free(intake);
+        *intake = (struct emu_intake){.room = 0}; /* its owner frees it once more */
         return -ENOMEM;
     }
     intake->room = intake_room(rx);

@@ -237,6 +237,7 @@ static void opening_run(void *ctx)
     opening->err = -ENOMEM;
     if (!before) {
         dpdk_fail(opening->error, -ENOMEM, "no memory");
+        dpdk_port_close(opening->port);
         return;
     }
     dpdk_open_list(before);

@@ -18,7 +18,7 @@ struct emu_tap_iface {
     /* "3:5>7:1": from port 5 of switch 3 to port 1 of switch 7; "n4:0" is port 0 of node 4 */
     alignas(EMU_LINE) char name[EMU_TAP_NAME_BYTES];
     _Atomic uint64_t seen;           /* records that passed the filter */
-    _Atomic uint64_t missed;         /* part of `seen` that was dropped: the ring was full */
+    _Atomic uint64_t missed;         /* part of `seen` that was dropped because the ring was full */
     char about[EMU_TAP_ABOUT_BYTES]; /* the ends' names and the direction: "leaf1>spine2, up" */
 };
 static_assert(sizeof(struct emu_tap_iface) % EMU_LINE == 0, "no interface shares a cache line");

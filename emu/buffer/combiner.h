@@ -46,7 +46,7 @@ struct emu_mismatch {
     struct emu_hdr first, other;
 };
 
-/* If both contribute to one operation but differ, record it as the group's first mismatch. */
+/* If both contribute to one operation but differ, record this as the group's first mismatch. */
 static inline void emu_mismatch_note(struct emu_mismatch *mismatch, const struct emu_hdr *first,
                                      const struct emu_hdr *other)
 {

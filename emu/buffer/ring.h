@@ -64,7 +64,7 @@ struct emu_credit {
 };
 static_assert(sizeof(struct emu_credit) == 16, "the credits of a small cable share a cache line");
 
-#define EMU_RING_FULL ((uint64_t)1 << 63) /* `full` in a stamp */
+#define EMU_RING_FULL ((uint64_t)1 << 63) /* the bit `full` in a stamp */
 
 /*
  * In the ring of a fused cable (emu_link_join_fused()), the stamp of an empty slot says when the
@@ -200,7 +200,7 @@ static inline void emu_ring_fill(struct emu_entry *slot, const struct emu_entry 
     emu_ring_publish(slot, time_ps);
 }
 
-/** emu_ring_put_at - emu_ring_put(), but with time @time_ps. */
+/** emu_ring_put_at - do emu_ring_put(), but with time @time_ps. */
 static inline void emu_ring_put_at(struct emu_ring_end *end, const struct emu_entry *entry,
                                    uint64_t time_ps)
 {

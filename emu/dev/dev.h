@@ -100,7 +100,7 @@ struct emu_peer {
 
 /* State of a worker that shares its core with other threads: worker/oversub.h. */
 struct emu_oversub {
-    bool decided; /* whether to keep the core is decided, and no segment has moved since */
+    bool decided; /* the worker has decided whether to wait, and no segment has moved since */
     bool answer;  /* the worker waits for a process to reply, and not for a device */
     /* replies in a row that did not come in time, or for which the worker did not wait */
     uint32_t misses;

@@ -4,9 +4,9 @@
  *
  * There is at most one event per port (a row of crosspoints, an output, a link). The events are a
  * sorted part of an array, with free space before and after it. An event that is due immediately is
- * inserted at the front. An event that waits for the wire is usually inserted near the end. So few
- * events must be moved. A sentinel with time EMU_NEVER follows the last event. order.c says how
- * simultaneous events are ordered.
+ * inserted at the front. An event that waits for the wire is usually inserted near the end.
+ * Therefore only few events must be moved. A sentinel with time EMU_NEVER follows the last event.
+ * order.c says how simultaneous events are ordered.
  */
 #ifndef EMU_ORDER_H
 #define EMU_ORDER_H

@@ -306,8 +306,8 @@ uint32_t emu_faults_credit(struct emu_faults *faults, const struct emu_rx *rx, u
 
 /*
  * Return a writable buffer with the contents of @buf: @buf itself, if nobody else refers to it,
- * else a copy, and drop the reference to @buf. If no buffer is free for the copy, return EMU_NO_BUF
- * and keep the reference.
+ * else a copy, which replaces the reference to @buf. If no buffer is free for the copy, return
+ * EMU_NO_BUF and keep the reference.
  */
 static uint32_t fold_own(struct emu_pool_cache *cache, uint32_t buf)
 {

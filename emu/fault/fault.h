@@ -99,7 +99,7 @@ struct emu_faults {
     bool checked;
     const uint32_t *numbers; /* by slot of the cable's ring: sequence numbers; may be NULL */
     uint32_t number;         /* sequence number of the entry taken last */
-    /* how many credits may still be forged, each of which needs an extra slot */
+    /* how many more credits may be forged; each of them needs an extra slot */
     uint32_t forges_left;
     uint64_t seed;
     uint64_t seen;  /* number of entries so far */

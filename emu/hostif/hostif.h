@@ -123,7 +123,7 @@ static inline bool emu_incarnation_attached(uint64_t word)
     return word & 1;
 }
 
-/** emu_incarnation_first - return the incarnation of the attached or else next process. Pure. */
+/** emu_incarnation_first - return the incarnation that is attached, or else the next one. Pure. */
 static inline uint64_t emu_incarnation_first(uint64_t word)
 {
     return (word & ~EMU_INCARNATION_NO_LINK) / 2 + 1;
@@ -136,7 +136,7 @@ struct emu_hostif_shared {
     uint32_t slots;
     uint32_t node;
     uint32_t nodes;
-    uint32_t timed;           /* 1: clock real or virtual, entries carry times */
+    uint32_t timed;           /* 1: clock real or virtual, so entries carry times */
     uint32_t simulated;       /* 1: clock virtual */
     uint32_t device_threads;  /* 1: the process itself steps its adapter (--threads device) */
     uint64_t origin_ns;       /* CLOCK_MONOTONIC at the fabric's time 0 */
@@ -230,7 +230,7 @@ static inline struct emu_comm_peer *emu_hostif_peer(struct emu_hostif_shared *sh
     return (struct emu_comm_peer *)(void *)&shared->incarnations[nodes + nodes % 2] + node;
 }
 
-/** emu_hostif_peers - return a set of bits for fast searches: the nodes with messages. Pure. */
+/** emu_hostif_peers - return a bit per node, set if messages were sent to it. Pure. */
 static inline _Atomic uint64_t *emu_hostif_peers(struct emu_hostif_shared *shared, uint32_t nodes)
 {
     return (_Atomic uint64_t *)(void *)emu_hostif_peer(shared, nodes, nodes);
@@ -428,7 +428,7 @@ static inline uint64_t emu_hostif_nic_starved(const struct emu_hostif_nic *nic, 
     return starved_ns + (at_ns && now_ns > at_ns ? emu_starved_ns(now_ns - at_ns, 0) : 0);
 }
 
-/** emu_hostif_nic_publish - publish claimed slots, and ring a wanted bell. Call once per burst. */
+/** emu_hostif_nic_publish - publish a burst of claimed slots, and ring the bell if requested. */
 void emu_hostif_nic_publish(struct emu_hostif_nic *nic);
 
 /*
@@ -513,7 +513,7 @@ static inline void emu_hostif_nic_pop(struct emu_hostif_nic *nic)
     nic->down_head++;
 }
 
-/** emu_hostif_nic_consumed - publish down_head, and ring a wanted bell. Call once per burst. */
+/** emu_hostif_nic_consumed - publish down_head after a burst, and ring the bell if requested. */
 void emu_hostif_nic_consumed(struct emu_hostif_nic *nic);
 
 /**

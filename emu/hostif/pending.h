@@ -54,7 +54,7 @@ enum emu_pending_state {
 /* An operation with one other process. */
 struct emu_pending_op {
     uint64_t since_ns; /* when a sample first found this operation pending, by emu_now_ns() */
-    uint64_t tag;      /* UNLOCK: the node that has the lock */
+    uint64_t tag;      /* UNLOCK: the node whose memory has the lock */
     uint64_t ignore;   /* in a receive: bits of the tag that are not compared */
     uint64_t bytes;    /* or EMU_PENDING_SIZE_UNKNOWN */
     uint32_t node;     /* the peer's node; EMU_PENDING_ANY: any node */

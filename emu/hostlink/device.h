@@ -187,8 +187,8 @@ void hostlink_cable_cut(struct hostlink_cable *cable);
 
 /*
  * Receives the entries at the start of @records, while the cables are up. Returns the number of
- * bytes of these entries; the record after them is malformed or no entry. An entry that is invalid
- * or that the cable's counts do not allow is counted, and sets @peer->broken.
+ * bytes of these entries; the record after them is malformed or not an entry. An entry that is
+ * invalid or that the cable's counts do not allow is counted, and sets @peer->broken.
  */
 uint32_t hostlink_entries_rx(struct hostlink_peer *peer, const uint8_t *records, uint32_t bytes);
 

@@ -90,7 +90,7 @@ struct emu_hostlink_peer {
     uint32_t cables;                   /* number of cables to this peer over this port */
     /*
      * A stream socket for the control channel to the peer: one end of a socket pair, whose other
-     * end the user keeps. The user on the peer's host reads the bytes that a user writes.
+     * end the user keeps. The user on the peer's host reads the bytes that this user writes.
      * -1: there is no socket yet, or none over this port. The host link owns the socket and closes
      * it when the session ends. It never blocks on the socket, not even if the socket is blocking.
      */

@@ -185,10 +185,10 @@ static int virtual_send(struct emu_virtual *link)
 }
 
 /*
- * Read the time of @host's next event into *@next_ps. Returns NULL or, if the time is impossible, a
- * text that continues "host NAME". The time must not be later than the earliest entry or credit
- * that the host has sent. The next window begins at the earliest event of all hosts, so it could
- * otherwise begin after that entry or credit is due.
+ * Read the time of @host's next event into *@next_ps. Returns NULL or, if the time is impossible,
+ * the rest of an error text that begins with "host NAME". The time must not be later than the
+ * earliest entry or credit that the host has sent. The next window begins at the earliest event of
+ * all hosts, so it could otherwise begin after that entry or credit is due.
  */
 static const char *virtual_next(const struct emu_virtual *link, uint32_t host, uint64_t *next_ps)
 {

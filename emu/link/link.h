@@ -60,7 +60,7 @@ struct emu_tx {
     };
     uint16_t unnotified; /* segments sent since the receiver was last signalled */
     uint32_t credits;    /* segments that may be sent; fused: always 0 */
-    uint64_t busy_ps;    /* until when the wire is busy; raw: 0; EMU_NEVER: emu_tx_is_stuck() */
+    uint64_t busy_ps;    /* the wire is busy until then; raw: 0; EMU_NEVER: emu_tx_is_stuck() */
     union {
         struct emu_ring_end data; /* EMU_LINK_LOCAL: the producer's end */
         struct emu_plug plug;     /* EMU_LINK_HOSTIF */
@@ -190,11 +190,11 @@ int emu_link_join(struct emu_tx *tx, struct emu_dev *from, uint8_t from_port, st
                   const struct emu_profile *profile);
 
 /**
- * emu_link_join_fused - like emu_link_join(), but a credit is stored in the empty ring slot for
- * which it stands, and there is no ring of credits. So taking the credit and sending the segment
- * touch one cache line instead of two, and on clock virtual segments pass 1.1 times as many
- * switches per second. Only for timed clocks, for two devices of one worker, and for senders that
- * read credits by emu_tx_earliest_ps() alone and send at the rate of @profile.
+ * emu_link_join_fused - do emu_link_join(), but without a ring of credits. A credit is stored in
+ * the empty ring slot for which it stands. So taking the credit and sending the segment touch one
+ * cache line instead of two, and on clock virtual segments pass 1.1 times as many switches per
+ * second. Only for timed clocks, for two devices of one worker, and for senders that read credits
+ * by emu_tx_earliest_ps() alone and send at the rate of @profile.
  * Errors: -ENOMEM.
  */
 int emu_link_join_fused(struct emu_tx *tx, struct emu_dev *from, uint8_t from_port,
@@ -252,7 +252,7 @@ void emu_rx_rebase(struct emu_rx *rx, uint64_t by_ps);
  */
 const char *emu_link_check(const struct emu_rx *rx, uint32_t held, uint32_t credits);
 
-/** emu_link_check_segments - emu_link_check() without the check of the credits. */
+/** emu_link_check_segments - do emu_link_check() without the check of the credits. */
 const char *emu_link_check_segments(const struct emu_rx *rx);
 
 /** emu_hostif_check - check the credits of a hostif link as emu_link_check() does. */
@@ -695,7 +695,7 @@ static inline uint64_t emu_rx_front_ps(struct emu_rx *rx, uint64_t until_ps)
     return entry ? entry->time_ps : emu_hostif_next_ps(rx->plug.plugged);
 }
 
-/** emu_rx_next_ps - like emu_rx_front_ps(), but without fetching segments from a hostif link. */
+/** emu_rx_next_ps - do emu_rx_front_ps(), but do not fetch segments from a hostif link. */
 static inline uint64_t emu_rx_next_ps(struct emu_rx *rx)
 {
     return emu_rx_front_ps(rx, 0);

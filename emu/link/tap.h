@@ -109,7 +109,7 @@ struct emu_taps {
 /** emu_taps_sort - sort the ends. Call it after adding all ends, before the worker gets @taps. */
 void emu_taps_sort(struct emu_taps *taps);
 
-/* The functions below are called for tapped links, by the device's worker. They do not allocate. */
+/* The device's worker calls the functions below for tapped links. They allocate no memory. */
 
 /** emu_tap_sent - record that @entry was sent. entry->time_ps is its arrival; clock raw: 0. */
 void emu_tap_sent(const struct emu_tx *tx, const struct emu_entry *entry);

@@ -37,7 +37,7 @@ uint32_t emu_crc32(uint32_t crc, const void *data, size_t bytes);
 #define EMU_CRC_PIECE 256u
 
 /**
- * emu_crc32_pieces - like emu_crc32(), for data in @pieces separate pieces of EMU_CRC_PIECE bytes.
+ * emu_crc32_pieces - do emu_crc32() for data in @pieces separate pieces of EMU_CRC_PIECE bytes.
  * Pure.
  */
 uint32_t emu_crc32_pieces(uint32_t crc, const void *const piece[], size_t pieces);

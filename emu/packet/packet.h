@@ -41,7 +41,7 @@
 #define EMU_VCS          32u   /* virtual channels of a link */
 #define EMU_PRIORITIES   4u    /* priorities of packets; the highest goes first */
 #define EMU_PACKET_BYTES 4096u /* maximum payload of a packet */
-#define EMU_HEAD_BYTES   8u    /* header of the head */
+#define EMU_HEAD_BYTES   8u    /* header of a head */
 #define EMU_CONT_BYTES   4u    /* header of a continuation */
 #define EMU_TAIL_BYTES   8u    /* CRC-32 and id after the payload */
 #define EMU_REPLY_BYTES  8u    /* an ACK or a NACK on the wire */

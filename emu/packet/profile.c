@@ -356,6 +356,7 @@ _Static_assert(sizeof(enum emu_buffers) == sizeof(unsigned) &&
                    sizeof(enum emu_credit_policy) == sizeof(unsigned) &&
                    sizeof(enum emu_choice) == sizeof(unsigned) &&
                    sizeof(enum emu_combine_order) == sizeof(unsigned) &&
+                   sizeof(enum emu_combine_check) == sizeof(unsigned) &&
                    sizeof(enum emu_routing) == sizeof(unsigned) &&
                    sizeof(enum emu_link_retry) == sizeof(unsigned) &&
                    sizeof(enum emu_trap) == sizeof(unsigned) &&

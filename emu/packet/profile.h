@@ -125,7 +125,7 @@ struct emu_profile {
     uint64_t combine_ps;
     uint64_t combine_header_ps; /* time of a combine unit per contribution: lookup, state, update */
     uint64_t combine_word_ps;   /* additional time per 8-byte word: 4 ns at 250 MHz */
-    uint32_t combine_units;     /* per switch: 1, or more as a tree of one root and leaves */
+    uint32_t combine_units;     /* number per switch: 1, or more in a tree of a root and leaves */
     uint32_t xpoint_slots;      /* buffers of a crosspoint, in segments: 4 */
     uint32_t raw_xpoint_slots;  /* xpoint_slots on clock raw; 0: chosen by the network's size */
     uint32_t input_slots;       /* buffers of an input, in segments, if inputs have any: 8 */

@@ -121,8 +121,8 @@ enum emu_test_until {
 struct emu_word {
     uint64_t value;
     /*
-     * EMU_SET: below EMU_WORDS; or EMU_WORDS to choose the range: `value` is its first word, plus
-     * 2^32 times the number of words. EMU_TEST: below EMU_WORDS + EMU_MEMORY_WORDS
+     * EMU_SET: below EMU_WORDS, or EMU_WORDS to choose the range. Then `value` is the range's first
+     * word plus 2^32 times its number of words. EMU_TEST: below EMU_WORDS + EMU_MEMORY_WORDS.
      */
     uint32_t word;
     uint8_t test;  /* EMU_TEST: enum emu_test */
@@ -217,7 +217,7 @@ struct emu_seg {
 static_assert(sizeof(struct emu_seg) == EMU_SEG_BYTES, "a segment is 256 bytes");
 
 /**
- * emu_copy - memcpy() that is always a library call. For lengths that GCC knows to be short, GCC
+ * emu_copy - do memcpy(), always by a library call. For lengths that GCC knows to be short, GCC
  * would inline "rep movs", whose start-up takes as long as the library's copy of a whole segment.
  */
 extern void *emu_copy(void *to, const void *from, size_t bytes) __asm__("memcpy");

@@ -44,7 +44,7 @@ struct emu_vcs {
     uint32_t occupied; /* bit per channel whose `used` is not 0 */
     uint32_t paid;     /* bit per channel that has collected all slots for its segments */
     uint8_t last_opened;
-    bool turns;            /* true: open the channels round robin; false: the lowest closed one */
+    bool turns;            /* open the channels round robin; false: open the lowest closed one */
     uint8_t pool;          /* free slots of the receiver's pool; 0 while collecting */
     uint8_t collector;     /* channel that collects slots; EMU_VCS: none */
     uint8_t need;          /* slots that the collector still needs */

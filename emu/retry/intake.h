@@ -111,7 +111,7 @@ void emu_intake_free(struct emu_intake *intake);
 /**
  * emu_intake_take - move the entries that have arrived by @until_ps to the ring inside the device,
  * and signal the device (emu_dev_add_event()). Returns when the next entry arrives, or EMU_NEVER if
- * that is not known. Thread: the device's.
+ * that is not known. Thread: the device's worker.
  */
 uint64_t emu_intake_take(struct emu_intake *intake, uint64_t until_ps);
 
@@ -122,7 +122,7 @@ uint64_t emu_intake_take(struct emu_intake *intake, uint64_t until_ps);
 void emu_intake_overruns(struct emu_intake *intake,
                          void (*report)(void *ctx, const struct emu_hdr *hdr), void *ctx);
 
-/** emu_intake_give - send credits or answers to the sender. Thread: the device's, after a step. */
+/** emu_intake_give - after a step, send credits or answers. Thread: the device's worker. */
 void emu_intake_give(struct emu_intake *intake);
 
 /**

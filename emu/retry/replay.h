@@ -78,8 +78,8 @@ struct emu_replay {
 /**
  * emu_retry_join - connect two devices by a cable with link-level retry. (emu_link_join() connects
  * them without retry.) @tx belongs to a device that calls emu_replay_run(), @rx to one that calls
- * emu_intake_take() and emu_intake_give(). @replay, @intake: zeros; their owners free them, after
- * an error, too. Errors: -ENOMEM.
+ * emu_intake_take() and emu_intake_give(). @replay, @intake: zeros; their owners free them, even
+ * after an error. Errors: -ENOMEM.
  */
 int emu_retry_join(struct emu_replay *replay, struct emu_tx *tx, struct emu_dev *from,
                    uint8_t from_port, struct emu_intake *intake, struct emu_rx *rx,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* slurp.c - see slurp.h. */
+/* slurp.c - read a whole file (slurp.h). */
 #include "emu/util/slurp.h"
 
 #include <errno.h>

@@ -23,7 +23,7 @@
 
 /*
  * If all processes wait and no event is left, something outside the fabric must happen next, such
- * as a message of the job's launcher. Processes learn of it by polling, so their waits end after
+ * as a message from the job's launcher. Processes learn of it by polling, so their waits end after
  * this host time, at an unchanged local time. Waits do not end like this while time stands still at
  * an alarm. Otherwise a process could post at a time that has already been simulated, because there
  * may be events after the alarm. While a process is outside (simtime.h), simulated time advances in

@@ -41,7 +41,7 @@
 #define EMU_OVERSUB_ANSWER_NS 5000u
 #define EMU_OVERSUB_MISSES    8u   /* this many waits without a reply are allowed in a row */
 #define EMU_OVERSUB_SKIPS     15u  /* then this many waits are skipped before each further one */
-#define EMU_OVERSUB_SLICES    256u /* time slices between two checks of the core: some ms */
+#define EMU_OVERSUB_SLICES    256u /* time slices between two checks of the core: a few ms */
 
 struct emu_worker;
 
@@ -54,8 +54,8 @@ uint32_t emu_oversub_best_core(const uint16_t on[CPU_SETSIZE], const cpu_set_t *
                                uint32_t own);
 
 /**
- * emu_oversub_pass_moved - call after a pass that moved segments.
- * emu_oversub_pass_idle - call after a pass that moved none. The first such call after
+ * emu_oversub_pass_moved - note that a pass has moved segments.
+ * emu_oversub_pass_idle - note that a pass has moved none. The first such call after
  * emu_oversub_pass_moved() decides whether and how long the worker keeps its core.
  */
 void emu_oversub_pass_moved(struct emu_worker *worker);
@@ -71,8 +71,8 @@ bool emu_oversub_keeps_core(struct emu_worker *worker);
 uint32_t emu_oversub_pick_core(struct emu_worker *worker, uint32_t own);
 
 /**
- * emu_oversub_slice_begins - call when the worker has its core again after another thread ran.
- * Every EMU_OVERSUB_SLICES calls the worker migrates to its best core.
+ * emu_oversub_slice_begins - note that the worker has its core again after another thread ran.
+ * After every EMU_OVERSUB_SLICES calls, the worker migrates to its best core.
  */
 void emu_oversub_slice_begins(struct emu_worker *worker);
 

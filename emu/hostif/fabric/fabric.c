@@ -202,9 +202,9 @@ static bool hostif_has_segment(struct emu_hostif *hostif)
 
 /*
  * Convert @due_ps, the time at which the process says that the segment reaches the wire, to this
- * worker's clock, and limit it to values near @now_ps, when the worker last read the clock. If the
- * post seems to be in the future, read the clock again, because this thread may have waited for a
- * core.
+ * worker's clock. Limit the result to times near @now_ps, at which the worker last read the clock.
+ * If the post seems to be in the future, read the clock again, because this thread may have waited
+ * for a core.
  */
 static uint64_t hostif_due(const struct emu_hostif *hostif, uint64_t due_ps, uint64_t now_ps)
 {

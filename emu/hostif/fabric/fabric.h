@@ -167,7 +167,7 @@ static inline uint64_t emu_hostif_full_ns(const struct emu_hostif *hostif, uint6
     return twice > 0 ? (uint64_t)twice / 2 : 0;
 }
 
-/** emu_hostif_bufs - return the pool buffers in use. Thread: any, while the worker is stopped. */
+/** emu_hostif_bufs - count the pool buffers in use. Thread: any, while the worker is stopped. */
 static inline uint32_t emu_hostif_bufs(const struct emu_hostif *hostif)
 {
     uint32_t bufs = 0;
@@ -337,7 +337,7 @@ static inline void emu_hostif_pass(struct emu_hostif *hostif)
 }
 
 /**
- * emu_hostif_pass_run - clock raw: like emu_hostif_take_run() for unicasts, but copy the segments
+ * emu_hostif_pass_run - clock raw: do emu_hostif_take_run() for unicasts, but copy the segments
  * directly into the down ring of @to, which has space for @most. If it returns 0, the next segment
  * may still be sent singly.
  */

@@ -138,10 +138,10 @@ struct session_receive {
     uint32_t ack_pending;    /* frames received since the last acknowledgment */
     uint64_t ack_pending_ns; /* arrival time of the first of these frames */
     bool ack_now;
-    bool any;         /* a packet was received in this incarnation */
-    uint64_t newest;  /* highest packet number received */
-    uint32_t sent_ns; /* send time in that packet; received_ns: its arrival time */
-    uint64_t received_ns;
+    bool any;             /* a packet was received in this incarnation */
+    uint64_t newest;      /* highest packet number received */
+    uint32_t sent_ns;     /* send time in that packet */
+    uint64_t received_ns; /* arrival time of that packet */
 };
 
 struct emu_session {

@@ -172,6 +172,8 @@ PUBLIC int gettimeofday(struct timeval *restrict ret, void *restrict zone)
 
     if (!simulated_time(CLOCK_REALTIME, &ts))
         return function(ret, zone);
+    if (zone)
+        function(ret, zone); /* the time zone is not simulated */
     *ret = (struct timeval){.tv_sec = ts.tv_sec, .tv_usec = ts.tv_nsec / 1000};
     return 0;
 }

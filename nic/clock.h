@@ -29,15 +29,15 @@ struct fabemu_clock {
 #define FABEMU_CLOCK_FOLLOW "fabemu_clock_follow"
 
 /**
- * fabemu_clock_follow - use @clock, which stays the caller's. NULL: use the host's clocks again,
- * and return when no thread is in a function of the clock that was used, or after a second.
+ * fabemu_clock_follow - use @clock, which stays the caller's. NULL: use the host's clocks again. In
+ * this case, return when no thread is in a function of the previous clock, or after a second.
  */
 typedef void fabemu_clock_follow_fn(const struct fabemu_clock *clock);
 
 /**
- * fabemu_clock_original - return the original of a function that the caller's library replaces: the
- * function @name of a library that was loaded later, such as the C library. @cache: keeps the
- * result for the next call; NULL at first. Thread: any.
+ * fabemu_clock_original - return the original of function @name, which the caller's library
+ * replaces. The original is in a library that was loaded later, such as the C library. @cache:
+ * keeps the result for the next call; NULL at first. Thread: any.
  */
 static inline void *fabemu_clock_original(_Atomic(void *) *cache, const char *name)
 {

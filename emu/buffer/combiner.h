@@ -42,11 +42,11 @@ static inline bool emu_combiner_agrees(const struct emu_hdr *a, const struct emu
  */
 struct emu_mismatch {
     bool seen;
-    /* src is a node, or a device that has combined several contributions */
+    /* src: a node, or a device that has combined several contributions */
     struct emu_hdr first, other;
 };
 
-/* Record a mismatch, if none of the group is recorded yet. Not called on the fast path. */
+/* If both contribute to one operation but differ, record this as the group's first mismatch. */
 static inline void emu_mismatch_note(struct emu_mismatch *mismatch, const struct emu_hdr *first,
                                      const struct emu_hdr *other)
 {
@@ -79,7 +79,7 @@ static inline emu_ports emu_combiner_outs(uint8_t kind, emu_ports all, emu_ports
  * emu_combiner_own - return a writable buffer with the contents of @buf: @buf itself, if there is
  * no other reference to it, else a copy. If it returns a copy, it drops the caller's reference to
  * @buf late (emu_pool_drop_late()). The pool is large enough for these copies. EMU_NO_BUF is
- * returned unchanged. @bytes: size of the payload. Thread: the cache's.
+ * returned unchanged. @bytes: size of the payload. Thread: the owner of @cache.
  */
 static inline uint32_t emu_combiner_own(struct emu_pool_cache *cache, uint32_t buf, uint32_t bytes)
 {
@@ -105,7 +105,7 @@ typedef bool emu_payload_fn(struct emu_pool *pool, uint32_t buf);
 /**
  * emu_combiner_fold - combine the payload of @in into the payload of @acc, and drop the reference
  * to @in late. @acc must be writable (emu_combiner_own()). @hdr: header of the operation. @payload:
- * if it returns false for @acc or @in, nothing is combined. Thread: the cache's.
+ * if it returns false for @acc or @in, nothing is combined. Thread: the owner of @cache.
  */
 static inline __attribute__((always_inline)) void emu_combiner_fold(struct emu_pool_cache *cache,
                                                                     const struct emu_hdr *hdr,
@@ -129,7 +129,7 @@ struct emu_kept {
     emu_ports all; /* the set of all inputs */
 };
 
-/** emu_kept_slots - return how many elements an operation needs with the inputs @all. Pure. */
+/** emu_kept_slots - return how many elements emu_kept.buf needs for the inputs @all. Pure. */
 static inline uint32_t emu_kept_slots(emu_ports all)
 {
     return emu_ports_count(all);
@@ -144,7 +144,7 @@ static inline uint32_t *emu_kept_at(struct emu_kept kept, uint32_t at)
 /**
  * emu_kept_fold - combine the contributions of the inputs @have, in the order of the inputs. @have
  * must not be empty. Drops the references to all contributions, and returns a writable buffer with
- * the result. Thread: the cache's.
+ * the result. Thread: the owner of @cache.
  */
 static inline __attribute__((always_inline)) uint32_t emu_kept_fold(struct emu_pool_cache *cache,
                                                                     const struct emu_hdr *hdr,

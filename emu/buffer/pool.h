@@ -39,7 +39,7 @@ struct emu_pool {
     uint32_t *note;
     _Atomic uint32_t *chain; /* for the first buffer of a chain in the depot: the next chain */
     uint32_t bufs;
-    bool alone; /* there is only one worker */
+    bool alone; /* the fabric has only one worker */
 
     /* first chain's index + 1 in the lower half (0: none), a tag in the upper half */
     alignas(EMU_LINE) _Atomic uint64_t depot;
@@ -98,7 +98,7 @@ static inline uint8_t *emu_pool_bytes(struct emu_pool *pool, uint32_t buf)
     return pool->buf[buf].seg.payload;
 }
 
-/** emu_pool_take - get a buffer with one reference, or EMU_NO_BUF. Thread: the cache's. */
+/** emu_pool_take - get a buffer with one reference, or EMU_NO_BUF. Thread: the owner of @cache. */
 static inline uint32_t emu_pool_take(struct emu_pool_cache *cache)
 {
     if (!cache->count && !emu_pool_refill(cache))
@@ -118,8 +118,8 @@ static inline bool emu_pool_alone(struct emu_pool *pool, uint32_t buf)
 
 /**
  * emu_pool_share - add @more references, for the copies of a multicast. If the caller's reference
- * is the only one, nobody else can change the count. Then no locked instruction is needed, which
- * would take 5 ns. Thread: any that has a reference.
+ * is the only one, nobody else can change the count. Then a locked instruction, which takes 5 ns,
+ * is not needed. Thread: any that has a reference.
  */
 static inline void emu_pool_share(struct emu_pool *pool, uint32_t buf, unsigned more)
 {

@@ -7,7 +7,7 @@
  * keeps its index private. Moving a segment moves the one cache line of its slot. A ring of four
  * slots occupies two cache lines.
  *
- * Rejected: shared head and tail indexes. They would cost each side two more lines, which are
+ * Rejected: shared head and tail indexes. Each side would use two more cache lines. These are
  * rarely in the cache, because a simulated switch is stepped only once in a while.
  * Rejected: waiting when the ring is full. A full ring is back-pressure, and the caller decides
  * what to do.
@@ -64,7 +64,7 @@ struct emu_credit {
 };
 static_assert(sizeof(struct emu_credit) == 16, "the credits of a small cable share a cache line");
 
-#define EMU_RING_FULL ((uint64_t)1 << 63) /* `full` in a stamp */
+#define EMU_RING_FULL ((uint64_t)1 << 63) /* the bit `full` in a stamp */
 
 /*
  * In the ring of a fused cable (emu_link_join_fused()), the stamp of an empty slot says when the
@@ -193,14 +193,14 @@ static inline const struct emu_entry *emu_ring_after(const struct emu_ring_end *
 static inline void emu_ring_fill(struct emu_entry *slot, const struct emu_entry *entry,
                                  uint64_t time_ps)
 {
-    /* copied in the same pieces in which entries are written, for store forwarding */
+    /* copy the pieces in which entries are written, so that the loads can use store forwarding */
     slot->hdr = entry->hdr;
     slot->buf = entry->buf;
     slot->born_ns = entry->born_ns;
     emu_ring_publish(slot, time_ps);
 }
 
-/** emu_ring_put_at - emu_ring_put(), but with time @time_ps. */
+/** emu_ring_put_at - do emu_ring_put(), but with time @time_ps. */
 static inline void emu_ring_put_at(struct emu_ring_end *end, const struct emu_entry *entry,
                                    uint64_t time_ps)
 {

@@ -17,7 +17,7 @@
 
 #include "emu/util/alloc.h"
 
-/* with AddressSanitizer use malloc(), so that it finds writes past the end of a piece */
+/* with AddressSanitizer each piece is allocated alone, so that writes past its end are found */
 #ifdef __SANITIZE_ADDRESS__
 
 void *emu_sparse_alloc(size_t bytes)

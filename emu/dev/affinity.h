@@ -23,7 +23,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* this many streams in a row from one other core make the worker move there */
+/* after this many streams in a row from one other core, the worker moves there */
 #define EMU_AFFINITY_STREAMS 64u
 
 /* Counts streams in a row from one node and core. Owned by the worker. */
@@ -35,8 +35,8 @@ struct emu_affinity {
 
 /**
  * emu_affinity_observe - count a stream of @node from @core, while this thread is on core @own.
- * Both are core numbers plus 1; @core is 0 if it is unknown. Returns whether to move to @core.
- * Changes only @affinity.
+ * Both are core numbers plus 1; @core is 0 if it is unknown. Returns whether this thread should
+ * move to @core. Changes only @affinity.
  */
 static inline bool emu_affinity_observe(struct emu_affinity *affinity, uint32_t node, uint32_t core,
                                         uint32_t own)

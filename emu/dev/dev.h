@@ -41,7 +41,8 @@ enum emu_event {
 /**
  * A step of a device: does a bounded amount of work, never blocks, and never allocates memory.
  * Returns how many segments it moved. The step sets dev->next_ps (raw: by emu_dev_poll_within()).
- * If it stopped only because its work is bounded, it calls emu_dev_again(). Thread: its worker's.
+ * If it stopped only because its work is bounded, it calls emu_dev_again(). Thread: the device's
+ * worker.
  */
 typedef uint32_t (*emu_step_fn)(struct emu_dev *dev, uint64_t until_ps);
 
@@ -78,7 +79,7 @@ struct emu_dev {
 
 /* Signals to the devices of a worker. */
 struct emu_signals {
-    uint64_t *near; /* one bit per device: it was signalled */
+    uint64_t *near; /* one bit per device: the device was signalled */
     /* by device and event: the signalled ports as bits, emu_port_signal() */
     uint64_t (*ready)[EMU_EVENTS];
 };
@@ -99,11 +100,11 @@ struct emu_peer {
 
 /* State of a worker that shares its core with other threads: worker/oversub.h. */
 struct emu_oversub {
-    bool asked;  /* the worker has decided whether to wait, and nothing has moved since */
-    bool answer; /* the worker waits for the reply of a process, and not for a device */
+    bool decided; /* the worker has decided whether to wait, and no segment has moved since */
+    bool answer;  /* the worker waits for a process to reply, and not for a device */
     /* replies in a row that did not come in time, or for which the worker did not wait */
     uint32_t misses;
-    uint32_t turns;   /* time slices since the affinity was last checked */
+    uint32_t turns;   /* time slices since the worker's core was last checked */
     uint64_t wait_ns; /* keep the core and wait until this time; 0: not waiting */
 };
 
@@ -126,11 +127,11 @@ struct emu_worker {
      * same arrays as `signalled`
      */
     struct emu_signals taken;
-    /* by device: ports whose credits step the device, emu_dev_wants() */
+    /* by device: ports at which a credit steps the device: emu_dev_wants() */
     uint64_t *wants;
     struct emu_outbox **outbox;    /* outboxes by receiving worker; NULL: none (outbox.h) */
     struct emu_outbox *written[2]; /* outboxes that are not empty, by window % 2 */
-    struct emu_outbox *inbox;      /* list of other workers' outboxes for this worker */
+    struct emu_outbox *inbox;      /* list of the outboxes in which others send to this worker */
     uint32_t outboxes;
     uint32_t window;  /* clock virtual: number of windows so far */
     bool in_window;   /* a window is in progress, so that entries may be put into outboxes */
@@ -144,9 +145,9 @@ struct emu_worker {
     uint64_t next_ps; /* earliest next_ps of its devices */
     uint64_t *due_ps; /* by device: its next_ps after its last step */
     /* raw, one bit per device */
-    uint64_t *stepped;   /* it was stepped in this pass */
-    uint64_t *poll_next; /* it must be stepped in the next pass (emu_dev_poll_within()) */
-    uint64_t *poll_now;  /* it must be stepped in this pass */
+    uint64_t *stepped;   /* the device was stepped in this pass */
+    uint64_t *poll_next; /* the device must be stepped in the next pass (emu_dev_poll_within()) */
+    uint64_t *poll_now;  /* the device must be stepped in this pass */
     /* raw: smallest @max_sleep_ps given to emu_dev_poll_within(); EMU_NEVER: none */
     uint64_t max_sleep_ps;
     bool woke;      /* the worker has slept since the last pass */
@@ -158,7 +159,7 @@ struct emu_worker {
     uint64_t sent_ps;
     struct emu_pool_cache cache;
     struct emu_taps *taps;         /* captures on its devices' links (link/tap.h); NULL: none */
-    struct emu_affinity affinity;  /* from which core streams of segments come: affinity.h */
+    struct emu_affinity affinity;  /* the core from which streams of segments come: affinity.h */
     struct emu_hostif *unnotified; /* list of host interfaces whose processes must be notified */
     struct emu_oversub oversub;    /* used when there are more threads than cores */
     uint64_t seen;                 /* serial number of `hostifs` at the last pass */
@@ -180,7 +181,7 @@ static inline bool emu_worker_is_alone(const struct emu_worker *worker)
 /** emu_dev_init - add a device to @worker. Call it before the worker starts. */
 void emu_dev_init(struct emu_dev *dev, struct emu_worker *worker, emu_step_fn step);
 
-/** emu_dev_signalled - return the ports with an event for this step. Thread: its worker's. */
+/** emu_dev_signalled - return the ports with an event for this step. Thread: its worker. */
 static inline uint64_t emu_dev_signalled(const struct emu_dev *dev, enum emu_event event)
 {
     return dev->worker->taken.ready[dev->index][event];
@@ -205,7 +206,7 @@ static inline void emu_fetch_lines(const void *at, const void *end)
 
 /**
  * emu_dev_always - step the device in every pass. A pass also follows when a descriptor
- * (emu_waiter_add()) ends the worker's sleep. next_ps still limits the sleep. Not for clock
+ * (emu_waiter_add()) ends the worker's sleep. next_ps still limits the sleep. Not allowed on clock
  * virtual. Call it before the worker starts.
  */
 void emu_dev_always(struct emu_dev *dev);
@@ -265,7 +266,7 @@ static inline void emu_dev_signal(struct emu_dev *dev, const struct emu_worker *
 }
 
 /**
- * emu_dev_wake - clock virtual: step @dev no later than at @at_ps. Thread: any, while workers are
+ * emu_dev_wake - clock virtual: step @dev at @at_ps at the latest. Thread: any, while workers are
  * stopped.
  */
 static inline void emu_dev_wake(struct emu_dev *dev, uint64_t at_ps)
@@ -278,8 +279,8 @@ static inline void emu_dev_wake(struct emu_dev *dev, uint64_t at_ps)
 
 /**
  * emu_dev_poll_within - raw: step this device again in the next pass, and let the worker sleep at
- * most @max_sleep_ps before that. EMU_NEVER: step the device only when it is signalled. Holds only
- * for the next pass. Thread: the device's own step.
+ * most @max_sleep_ps before that. EMU_NEVER: step the device only when it is signalled. The call
+ * affects only the next pass. Thread: the device's own step.
  */
 static inline void emu_dev_poll_within(struct emu_dev *dev, uint64_t max_sleep_ps)
 {
@@ -315,7 +316,7 @@ static inline uint64_t emu_dev_stamp_ps(const struct emu_dev *dev, uint64_t at_p
 
 /**
  * emu_dev_note_lag - timed: note that an event that was due at @due_ps happens at @now_ps, because
- * this host is late (docs/ARCHITECTURE.md, "real"). Thread: the device's own step.
+ * this host is late (docs/ARCHITECTURE.md, section 6). Thread: the device's own step.
  */
 static inline void emu_dev_note_lag(struct emu_dev *dev, uint64_t due_ps, uint64_t now_ps)
 {
@@ -362,7 +363,7 @@ static inline uint64_t emu_dev_take(struct emu_dev *dev, enum emu_event event)
 
 #define EMU_NO_PORT UINT32_MAX /* the error concerns the device as a whole */
 
-/* Receives the errors that a check finds. */
+/* A callback for the errors that a check finds. */
 struct emu_reporter {
     void (*report)(void *ctx, uint32_t port, const char *wrong);
     void *ctx;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* order.c - the order of simultaneous events, and moving the events within their array. */
+/* order.c - order simultaneous events, and move events within their array. */
 #include "emu/dev/order.h"
 
 #include <string.h>

@@ -4,9 +4,9 @@
  *
  * There is at most one event per port (a row of crosspoints, an output, a link). The events are a
  * sorted part of an array, with free space before and after it. An event that is due immediately is
- * inserted at the front. An event that waits for the wire is usually inserted near the end. So few
- * events must be moved. A sentinel with time EMU_NEVER follows the last event. order.c says how
- * simultaneous events are ordered.
+ * inserted at the front. An event that waits for the wire is usually inserted near the end.
+ * Therefore only few events must be moved. A sentinel with time EMU_NEVER follows the last event.
+ * order.c says how simultaneous events are ordered.
  */
 #ifndef EMU_ORDER_H
 #define EMU_ORDER_H
@@ -35,8 +35,8 @@ struct emu_order {
 #define EMU_ORDER_ROOM(events) (3 * (events) + 2)
 
 /**
- * emu_order_init - begin without events. @event: an array of EMU_ORDER_ROOM(@events) elements, for
- * at most @events events.
+ * emu_order_init - initialize @order without events. @event: an array of EMU_ORDER_ROOM(@events)
+ * elements, for at most @events events.
  */
 static inline void emu_order_init(struct emu_order *order, struct emu_order_event *event,
                                   uint32_t events, bool by_rank)
@@ -92,8 +92,8 @@ static inline void emu_order_insert(struct emu_order *order, uint64_t at_ps, uin
 }
 
 /**
- * emu_order_add - add an event; a port may have only one. The rare cases are a tail call, so that
- * the common case saves no registers.
+ * emu_order_add - add an event; a port may have only one. The rare cases are in a tail call, so
+ * that the common case need not save registers.
  */
 static inline void emu_order_add(struct emu_order *order, uint64_t at_ps, uint32_t port)
 {

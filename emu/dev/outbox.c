@@ -146,8 +146,8 @@ void emu_outbox_free(struct emu_worker *worker)
 /* --- sending ------------------------------------------------------------------------ */
 
 /*
- * Add an item for @to, to be filled in by the caller. Return NULL if the page is full or no window
- * is in progress; then the caller writes to the ring.
+ * Add an item for @to, which the caller fills in. Return NULL if the page is full or no window is
+ * in progress. The caller then writes to the ring.
  */
 static inline struct outbox_item *outbox_item(struct emu_worker *from, const struct emu_peer *to,
                                               enum emu_event event)

@@ -11,8 +11,8 @@
  * Each pair of workers with cables between them has two pages per direction. One page is written
  * while the other is read, and the meeting of the workers orders both. So everything that one
  * worker sends to another in a window is in consecutive lines with one writer and one reader, and
- * only a device's own worker touches its rings, link ends and signals. Measured with two workers:
- * 0.4 cache lines move between cores per hop instead of 1.6 (kary:4,4, load 0.5).
+ * only a device's own worker touches its rings, link ends and signals. With two workers, 0.4 cache
+ * lines move between cores per hop instead of 1.6 (measured on kary:4,4 with load 0.5).
  *
  * Thread, unless a function says otherwise: any, while all workers are stopped.
  */
@@ -51,17 +51,15 @@ int emu_outbox_open(struct emu_worker *worker);
 
 /**
  * emu_outbox_entry, emu_outbox_credit - have the receiving worker copy @entry or @credit to the
- * empty @slot in the next window, and signal its device. Returns false if there is no space; then
- * nothing was done. Thread: @from's.
+ * empty @slot in the next window, and signal its device. Returns false and does nothing if there is
+ * no space. Thread: worker @from.
  */
 bool emu_outbox_entry(struct emu_worker *from, const struct emu_peer *to, struct emu_entry *slot,
                       const struct emu_entry *entry);
 bool emu_outbox_credit(struct emu_worker *from, const struct emu_peer *to, struct emu_credit *slot,
                        const struct emu_credit *credit);
 
-/**
- * emu_outbox_begin - begin a window: receive the items of the previous window. Thread: @worker's.
- */
+/** emu_outbox_begin - begin a window: receive the items of the previous window. Thread: @worker. */
 void emu_outbox_begin(struct emu_worker *worker);
 
 /** emu_outbox_settle - copy everything on the pages to the rings, because no window follows. */

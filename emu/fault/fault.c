@@ -100,9 +100,11 @@ static void fault_flip_head(struct emu_entry *entry, uint64_t draw)
         entry->packet.cont ^= 1u << draw % (8 * EMU_CONT_BYTES);
 }
 
-/* Flip a payload bit, in a copy of the buffer, because others may refer to it. */
-static enum emu_fate fault_flip_payload(struct emu_faults *faults, struct emu_pool_cache *cache,
-                                        struct emu_entry *entry, uint64_t draw)
+/*
+ * Flip a payload bit in a copy of the buffer, because others may refer to the buffer. Return false
+ * if no buffer is free for the copy.
+ */
+static bool fault_flip_payload(struct emu_pool_cache *cache, struct emu_entry *entry, uint64_t draw)
 {
     uint32_t header = entry->packet.kind == EMU_PACKET_HEAD ? EMU_HEAD_BYTES : EMU_CONT_BYTES;
     uint32_t bytes = entry->packet.wire + 1u - header;
@@ -110,14 +112,14 @@ static enum emu_fate fault_flip_payload(struct emu_faults *faults, struct emu_po
     uint8_t *payload;
 
     if (buf == EMU_NO_BUF)
-        return fault_lose(faults, cache, entry);
+        return false;
     payload = (uint8_t *)emu_pool_seg(cache->pool, buf);
     memcpy(payload, emu_pool_seg(cache->pool, entry->buf), EMU_SEG_BYTES);
     *emu_pool_note(cache->pool, buf) = *emu_pool_note(cache->pool, entry->buf);
     payload[draw / 8 % bytes] ^= (uint8_t)(1u << draw % 8);
     emu_pool_drop(cache, entry->buf);
     entry->buf = buf;
-    return EMU_FATE_ARRIVED;
+    return true;
 }
 
 static enum emu_fate fault_flip(struct emu_faults *faults, struct emu_pool_cache *cache,
@@ -127,23 +129,24 @@ static enum emu_fate fault_flip(struct emu_faults *faults, struct emu_pool_cache
                   (verdict->what == EMU_FAULT_FLIP_ANY &&
                    /* half of the flips hit the header, although it is shorter than the payload */
                    verdict->how >> 32 & 1);
+    bool payload = !header && entry->buf != EMU_NO_BUF;
 
+    if (!faults->checked &&
+        (fault_is_reply(entry) || (payload && !fault_flip_payload(cache, entry, verdict->how))))
+        return fault_lose(faults, cache, entry);
     emu_count(&faults->counts.damaged, 1);
     if (faults->checked) { /* the cable's checksum finds every flipped bit */
         fault_drop(cache, entry);
         return EMU_FATE_DAMAGED;
     }
-    if (fault_is_reply(entry))
-        return fault_lose(faults, cache, entry);
-    if (!header && entry->buf != EMU_NO_BUF)
-        return fault_flip_payload(faults, cache, entry, verdict->how);
-    fault_flip_head(entry, verdict->how);
+    if (!payload)
+        fault_flip_head(entry, verdict->how);
     return EMU_FATE_ARRIVED;
 }
 
 /* --- which entries are hit ----------------------------------------------------------- */
 
-/* Apply the rates to the entry that was just taken, by random numbers. */
+/* Decide by random numbers whether the rates hit the entry that was just taken. */
 static struct fault_verdict fault_by_rates(const struct emu_faults *faults)
 {
     const struct emu_fault_rates *rates = &faults->rates;
@@ -177,7 +180,7 @@ static const struct emu_hdr *fault_hdr(const struct emu_faults *faults,
     return entry->buf != EMU_NO_BUF ? &emu_pool_seg(cache->pool, entry->buf)->hdr : NULL;
 }
 
-/* Return whether the rule, which matches the entry, hits it. *@how: a random number if it does. */
+/* Return whether the rule, which matches the entry, hits it. If so, set *@how at random. */
 static bool fault_hits(struct emu_fault_armed *armed, uint64_t *how)
 {
     const struct emu_fault_rule *rule = &armed->rule;
@@ -228,7 +231,7 @@ static void fault_log(const struct emu_faults *faults, const struct emu_rx *rx,
     emu_faults_note(faults, cache, entry, fault, what, fault_time_ps(rx, entry->time_ps));
 }
 
-/* Count that an EMU_FAULT_SEE rule has matched a segment of @group. Return whether it logs this. */
+/* Count a segment of @group that an EMU_FAULT_SEE rule has matched. Return whether to log it. */
 static bool fault_sees(struct emu_fault_armed *armed, uint32_t group)
 {
     for (uint32_t i = 0; i < EMU_FAULT_SEEN; i++) {
@@ -303,8 +306,8 @@ uint32_t emu_faults_credit(struct emu_faults *faults, const struct emu_rx *rx, u
 
 /*
  * Return a writable buffer with the contents of @buf: @buf itself, if nobody else refers to it,
- * else a copy, and drop the reference to @buf. If no buffer is free for the copy, return EMU_NO_BUF
- * and keep the reference.
+ * else a copy, which replaces the reference to @buf. If no buffer is free for the copy, return
+ * EMU_NO_BUF and keep the reference.
  */
 static uint32_t fold_own(struct emu_pool_cache *cache, uint32_t buf)
 {
@@ -398,7 +401,7 @@ static bool fault_can(const struct emu_faults *faults, enum emu_fault_what what)
            faults->held < EMU_FAULT_DELAYED;
 }
 
-/* Decide about @entry, just taken off the ring. Return false if it is delayed. */
+/* Decide the fate of @entry, which was just taken off the ring. Return false if it is delayed. */
 static bool fault_judge(struct emu_faults *faults, const struct emu_rx *rx,
                         struct emu_pool_cache *cache, struct emu_entry *entry, enum emu_fate *fate)
 {

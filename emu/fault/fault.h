@@ -14,7 +14,7 @@
  * free. A duplicate has no credit, because no slot was reserved for it. Later entries overtake a
  * delayed entry. Comments that begin with "raw" or "timed" hold for that kind of clock only.
  *
- * Thread, unless a function says otherwise: the receiving device's, or any while workers are
+ * Thread, unless a function says otherwise: the receiving device's worker, or any while workers are
  * stopped.
  */
 #ifndef EMU_FAULT_H
@@ -31,14 +31,14 @@
 #include "emu/util/count.h"
 
 #define EMU_FAULT_DELAYED 16u      /* a cable holds at most this many delayed entries */
-#define EMU_FAULT_UNIT    1000000u /* the rates below are per this number of entries */
+#define EMU_FAULT_UNIT    1000000u /* rates are numbers of entries out of this many */
 
 /* How many of EMU_FAULT_UNIT entries each fault hits. The sum is at most EMU_FAULT_UNIT. */
 struct emu_fault_rates {
     uint32_t lost;
     /*
-     * one bit of the header is flipped, or of the continuation header if the segment is not the
-     * first of its packet; if the entry is a reply, it is lost instead
+     * One bit of the segment's header is flipped. (All segments of a packet but the first have a
+     * continuation header.) A reply is lost instead.
      */
     uint32_t head;
     uint32_t payload;    /* one bit of the payload is flipped; if there is none, of the header */
@@ -49,7 +49,7 @@ struct emu_fault_rates {
 
 /* What happened to an entry on the cable. */
 enum emu_fate {
-    EMU_FATE_ARRIVED,    /* it arrived, perhaps with a flipped bit, which the packet's CRC shows */
+    EMU_FATE_ARRIVED,    /* it arrived; it may have a flipped bit, which the packet's CRC shows */
     EMU_FATE_LOST,       /* it is lost; the device only returns its credit */
     EMU_FATE_DUPLICATED, /* it is a duplicate, which has no credit */
     EMU_FATE_DAMAGED     /* its checksum (`checked`) was wrong, so it is lost */
@@ -87,7 +87,7 @@ struct emu_faults {
     bool down;          /* the link is down: all entries are lost */
     uint32_t link_down; /* number of the fault that took the link down; 0: not logged */
     uint32_t rules;
-    /* `rules` elements; only the first rule that hits an entry applies */
+    /* `rules` elements; only the first rule that hits an entry may change the entry */
     struct emu_fault_armed *armed;
     struct emu_fault_log *log; /* may be NULL: nothing is logged */
     uint32_t name;             /* number of this direction of the cable, used in the log */
@@ -99,7 +99,7 @@ struct emu_faults {
     bool checked;
     const uint32_t *numbers; /* by slot of the cable's ring: sequence numbers; may be NULL */
     uint32_t number;         /* sequence number of the entry taken last */
-    /* how many credits may still be forged, each of which needs an extra slot */
+    /* how many more credits may be forged; each of them needs an extra slot */
     uint32_t forges_left;
     uint64_t seed;
     uint64_t seen;  /* number of entries so far */
@@ -114,7 +114,7 @@ struct emu_faults {
     } counts;
 };
 
-/** emu_faults_init - begin without rules. @seed: different for each direction of each cable. */
+/** emu_faults_init - initialize @faults. @seed: different for each direction of each cable. */
 void emu_faults_init(struct emu_faults *faults, const struct emu_fault_rates *rates, uint64_t seed);
 
 /**
@@ -154,20 +154,20 @@ bool emu_faults_take(struct emu_faults *faults, struct emu_rx *rx, struct emu_po
 uint32_t emu_faults_credit(struct emu_faults *faults, const struct emu_rx *rx, uint64_t at_ps);
 
 /**
- * emu_faults_fold - a contribution with header @hdr was combined into the partial result of a
- * combine unit at @at_ps: apply the rules to this result, which is in buffer *@state. A rule may
- * flip one bit of the result. If the buffer is shared, the bit is flipped in a copy, and *@state
- * becomes the copy.
+ * emu_faults_fold - apply the rules to a partial result of a combine unit, which is in buffer
+ * *@state. At @at_ps a contribution with header @hdr was combined into it. A rule may flip one bit
+ * of the result. If the buffer is shared, the bit is flipped in a copy, and *@state becomes the
+ * copy.
  * @begins: the contribution is the first one of its operation at this switch. Returns whether a bit
- * was flipped. Thread: that of the combine unit.
+ * was flipped. Thread: the combine unit's worker.
  */
 bool emu_faults_fold(struct emu_faults *faults, struct emu_pool_cache *cache,
                      const struct emu_hdr *hdr, uint32_t *state, bool begins, bool timed,
                      uint64_t at_ps);
 
 /**
- * emu_rx_take - take the oldest entry of a cable with channels. As emu_faults_take(), but @faults
- * may be NULL.
+ * emu_rx_take - take the oldest entry of a cable with channels, like emu_faults_take(). @faults may
+ * be NULL.
  */
 static inline bool emu_rx_take(struct emu_rx *rx, struct emu_faults *faults,
                                struct emu_pool_cache *cache, uint64_t until_ps,

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* bit of the byte with the kind: node and size are those of the last call of this kind */
+/* set in the kind's byte if node and size are those of the last call of this kind */
 #define SAME 0x80u
 
 /* --- numbers ------------------------------------------------------------------------- */
@@ -20,7 +20,7 @@ static size_t number_put(uint64_t number, uint8_t *ret)
     return bytes;
 }
 
-/* Read a number at *@at, which must end before @end. Returns false if there is none. */
+/* Read a number at *@at that ends before @end. Return false if there is no such number. */
 static bool number_get(const uint8_t **at, const uint8_t *end, uint64_t *ret)
 {
     *ret = 0;
@@ -84,7 +84,7 @@ size_t emu_call_get(struct emu_calls *calls, const uint8_t *from, size_t bytes,
 
 void emu_call_text(const struct emu_call *call, char *text, size_t bytes)
 {
-    /* name: of the call. node: the preposition before its node; NULL: the call has no node */
+    /* `name` describes the call. `node` is the preposition before its node; NULL: it has no node */
     static const struct {
         const char *name, *node;
     } words[EMU_CALL_KINDS] = {

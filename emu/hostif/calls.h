@@ -12,8 +12,8 @@
  * A call is stored as one byte for its kind, followed by numbers. Each byte of a number holds 7 of
  * its bits, beginning with the lowest. Bit 7 is set in all bytes of a number except the last. The
  * numbers are: 1 + the call's node (0: none); its size in bytes; and how long the process computed
- * before the call, in ns. If bit 7 of the kind is set, the first two are left out, because they are
- * those of the last call of this kind.
+ * before the call, in ns. If bit 7 of the kind is set, the first two numbers are left out, because
+ * they equal those of the last call of this kind.
  */
 #ifndef EMU_CALLS_H
 #define EMU_CALLS_H
@@ -54,10 +54,10 @@ enum emu_call_class {
 };
 
 #define EMU_CALL_NO_NODE UINT32_MAX
-/* emu_call.group of a collective that uses no network, and of one that a trace cannot hold */
+/* values of emu_call.group: the collective uses no network, or a trace cannot hold it */
 #define EMU_CALL_LOCAL    UINT32_MAX
 #define EMU_CALL_UNTRACED (UINT32_MAX - 1)
-/* in a trace (--goal): the last line of a process, and a mark of calls that GOAL cannot hold */
+/* in a trace (--goal): the last line of a process, and a mark of a call that GOAL cannot express */
 #define EMU_TRACE_END  "// end\n"
 #define EMU_TRACE_NOT  " // not in GOAL: "
 #define EMU_CALL_BYTES 26 /* maximum size of a stored call */
@@ -69,9 +69,9 @@ struct emu_call {
     uint64_t ns; /* how long the process computed before the call */
 
     /* The next fields are not in recordings. */
-    uint64_t tag;     /* of a send */
-    uint32_t group;   /* of a collective: the group's address, or EMU_CALL_LOCAL or _UNTRACED */
-    uint8_t op, type; /* of a reduction: enum emu_op and enum emu_type */
+    uint64_t tag;     /* tag of a send */
+    uint32_t group;   /* a collective's group address, or EMU_CALL_LOCAL or _UNTRACED */
+    uint8_t op, type; /* enum emu_op and enum emu_type of a reduction */
 };
 
 /* The last call of each kind. All zeros at the beginning of a recording. */
@@ -100,8 +100,8 @@ static inline bool emu_call_is_soft(enum emu_call_kind kind)
 size_t emu_call_put(struct emu_calls *calls, const struct emu_call *call, uint8_t *ret);
 
 /**
- * emu_call_get - read a call from @bytes bytes at @from. Returns the size of the stored call; 0:
- * there is no valid call.
+ * emu_call_get - read a call from the @bytes bytes at @from. Returns the size of the stored call;
+ * 0: there is no valid call.
  */
 size_t emu_call_get(struct emu_calls *calls, const uint8_t *from, size_t bytes,
                     struct emu_call *ret);

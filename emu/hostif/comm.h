@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * comm.h - counters of a process's communication: messages by peer, collectives by kind and size.
- * They are in the host interface's memory, written by the process's library and read by the fabric.
+ * The counters are in the host interface's memory. The process's library writes them, and the
+ * fabric reads them.
  *
  * Counting a message takes two additions in a cache line that four peers share. Counting a
  * collective takes up to three additions in one line. Collectives are timed so that reports can
@@ -66,7 +67,7 @@ struct emu_comm_shared {
     struct emu_comm_cell cell[EMU_COMM_WHERES][EMU_COMM_KINDS][EMU_COMM_SIZES];
     _Atomic uint64_t translated; /* accesses of peers to mapped memory */
     _Atomic uint64_t traps;      /* accesses to other memory */
-    /* of the last trap: .from in the lower half, .error in the upper half */
+    /* the last trap's `from` in the lower half, and its `error` in the upper half */
     _Atomic uint64_t trap_peer;
     _Atomic uint64_t trap_address, trap_bytes;
 };
@@ -89,9 +90,9 @@ static inline uint64_t emu_comm_size_most(uint32_t size)
 /* How one collective is counted. */
 struct emu_comm_draw {
     bool timed;
-    uint8_t weight_bits; /* if timed, it counts for 2^weight_bits collectives */
+    uint8_t weight_bits; /* a timed collective counts for 2^weight_bits collectives */
     /*
-     * if it is recorded, it stands for 2^report_bits collectives; EMU_COMM_UNREPORTED: not recorded
+     * a recorded collective stands for 2^report_bits collectives; EMU_COMM_UNREPORTED: not recorded
      */
     uint8_t report_bits;
 };
@@ -114,7 +115,7 @@ static inline struct emu_comm_draw emu_comm_draw(uint32_t number)
                                                      : (uint8_t)report_bits};
 }
 
-/** emu_comm_trapped - count a trap, and store it as the last one. Thread: as emu_comm_called(). */
+/** emu_comm_trapped - count a trap, and store it as the last one. Thread: see emu_comm_called(). */
 static inline void emu_comm_trapped(struct emu_comm_shared *to, const struct emu_comm_trap *trap)
 {
     atomic_store_explicit(&to->trap_peer, trap->from | (uint64_t)trap->error << 32,

@@ -56,7 +56,7 @@ uint32_t emu_finished_read(struct emu_finished *ret, struct emu_finished_shared 
     uint64_t begin = *at, first = begin;
     uint32_t count = 0;
 
-    /* skip overwritten entries; this test also holds if a faulty writer has decreased the count */
+    /* skip overwritten entries; this test also works if a faulty writer has decreased the count */
     if (end - begin >= EMU_FINISHED_SLOTS)
         first = end >= EMU_FINISHED_SLOTS ? end - EMU_FINISHED_SLOTS + 1 : 0;
     for (uint64_t n = first; n != end; n++)

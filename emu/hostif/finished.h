@@ -4,8 +4,8 @@
  * interface's memory, which the process's library writes while a client of the fabric watches. A
  * second ring contains the collectives that emu_comm_draw() selects.
  *
- * The writer never waits and overwrites the oldest entry. A reader that is too slow learns how many
- * entries it has missed. The fabric copies the entries and drops invalid entries.
+ * The writer never waits and overwrites the oldest entry. A reader that is too slow is told how
+ * many entries it has missed. The fabric copies the entries and drops invalid ones.
  *
  * F1 pairs with F2: a reader that sees a count sees the words of the entries below it. F3 pairs
  * with F4: if a reader finds a word of a later entry in a slot, it then also reads a count which
@@ -24,7 +24,7 @@
 #define EMU_FINISHED_SLOTS 4096u
 #define EMU_FINISHED_WORDS 6u
 
-/* The kind of an entry: an enum emu_kind if it describes a collective, otherwise one of these. */
+/* The kind of an entry. An entry of a collective has an enum emu_kind instead. */
 enum emu_finished_kind {
     EMU_FINISHED_SENT = EMU_KINDS, /* a message to another process */
     EMU_FINISHED_RECEIVED,         /* a message from another process */
@@ -34,7 +34,7 @@ enum emu_finished_kind {
 /* A finished collective as one member saw it, or a message as its sender or receiver saw it. */
 struct emu_finished {
     /*
-     * A collective: the number of its first segment among the group's segments, the same at all
+     * A collective: the number of its first segment in the group's stream, which is the same at all
      * members. A message: its number among the requests from sender to receiver, modulo 2^16.
      */
     uint64_t first;

@@ -50,7 +50,7 @@
  */
 #define EMU_HOSTIF_WRAP 1024u
 
-/* Slots of a shared multicast buffer (fabric/mcast_buf.h), and of its blocks; powers of two. */
+/* Slots of a shared multicast buffer (fabric/mcast_buf.h), and of a block of it; powers of two. */
 #define EMU_MCAST_BUF_SLOTS   8192u
 #define EMU_MCAST_BLOCK_SLOTS 1024u
 #define EMU_MCAST_BLOCKS      (EMU_MCAST_BUF_SLOTS / EMU_MCAST_BLOCK_SLOTS)
@@ -97,7 +97,7 @@ static inline void emu_hostif_prefetch(const struct emu_hostif_slot *ring, uint3
         emu_seg_prefetch(&ring[(index + EMU_HOSTIF_AHEAD) % EMU_HOSTIF_SLOTS].seg, write);
 }
 
-/* Numbers of collectives. The process writes them; the fabric copies them when it has detached. */
+/* Numbers of collectives, which the fabric copies when the process has detached. */
 struct emu_hostif_stats {
     _Atomic uint64_t in_network[EMU_HOSTIF_COLLS]; /* run in the network; by enum fabemu_coll */
     /* not run in the network; by enum fabemu_coll and enum fabemu_why */
@@ -123,7 +123,7 @@ static inline bool emu_incarnation_attached(uint64_t word)
     return word & 1;
 }
 
-/** emu_incarnation_first - incarnation of the attached process, or else of the next one. Pure. */
+/** emu_incarnation_first - return the incarnation that is attached, or else the next one. Pure. */
 static inline uint64_t emu_incarnation_first(uint64_t word)
 {
     return (word & ~EMU_INCARNATION_NO_LINK) / 2 + 1;
@@ -136,7 +136,7 @@ struct emu_hostif_shared {
     uint32_t slots;
     uint32_t node;
     uint32_t nodes;
-    uint32_t timed;           /* 1: clock real or virtual, entries carry times */
+    uint32_t timed;           /* 1: clock real or virtual, so entries carry times */
     uint32_t simulated;       /* 1: clock virtual */
     uint32_t device_threads;  /* 1: the process itself steps its adapter (--threads device) */
     uint64_t origin_ns;       /* CLOCK_MONOTONIC at the fabric's time 0 */
@@ -156,17 +156,17 @@ struct emu_hostif_shared {
     alignas(EMU_LINE) _Atomic uint32_t down_tail; /* segments written */
     _Atomic uint32_t down_shift;                  /* segment n is in slot n + down_shift */
 
-    /* Set by the worker before it sleeps: EMU_HOSTIF_RING_* of the events that wake it. */
+    /* Set by the worker before it sleeps: the EMU_HOSTIF_RING_* of events that are to wake it. */
     alignas(EMU_LINE) _Atomic uint32_t bell_wanted;
 
-    /* Futex: set of EMU_HOSTIF_WAKE_*, the threads that the fabric wakes when it has written a
+    /* A futex with EMU_HOSTIF_WAKE_*, the threads that the fabric wakes when it has written a
        segment. The fabric then sets it to 0. */
     alignas(EMU_LINE) _Atomic uint32_t asleep;
 
     /* Written by the fabric, rarely. */
     /* 1: the fabric drops the process's segments, because the process does not take them */
     alignas(EMU_LINE) _Atomic uint32_t cut_off;
-    _Atomic uint32_t endings; /* number of ended processes, any node; set after incarnations[] */
+    _Atomic uint32_t endings; /* ended processes of all nodes; written after incarnations[] */
     _Atomic uint32_t oversubscribed; /* 1: threads outnumber cores, so waiting threads yield */
     _Atomic uint32_t watched;        /* 1: a client watches finished collectives */
     _Atomic uint64_t watched_bytes;  /* 1 + least size of recorded messages; 0: none are recorded */
@@ -221,8 +221,8 @@ static inline size_t emu_hostif_bytes(uint32_t nodes)
 }
 
 /**
- * emu_hostif_peer - the counters of messages to @node. These counters follow incarnations[], and
- * none spans two cache lines. Pure.
+ * emu_hostif_peer - return the counters of messages to @node. They follow incarnations[], and none
+ * spans two cache lines. Pure.
  */
 static inline struct emu_comm_peer *emu_hostif_peer(struct emu_hostif_shared *shared,
                                                     uint32_t nodes, uint32_t node)
@@ -230,7 +230,7 @@ static inline struct emu_comm_peer *emu_hostif_peer(struct emu_hostif_shared *sh
     return (struct emu_comm_peer *)(void *)&shared->incarnations[nodes + nodes % 2] + node;
 }
 
-/** emu_hostif_peers - a bit per node, set if messages were sent to it: for fast searches. Pure. */
+/** emu_hostif_peers - return a bit per node, set if messages were sent to it. Pure. */
 static inline _Atomic uint64_t *emu_hostif_peers(struct emu_hostif_shared *shared, uint32_t nodes)
 {
     return (_Atomic uint64_t *)(void *)emu_hostif_peer(shared, nodes, nodes);
@@ -275,10 +275,10 @@ struct emu_hostif_nic {
 };
 
 /**
- * emu_hostif_slot_at - the slot of segment @number in a ring. The ring's writer changes the shift
- * only while the ring is empty, and writes it before the tail. So the shift that a reader loads
- * after a tail is valid for all segments before that tail. The shift may change only after the
- * reader has published a head that is equal to the tail.
+ * emu_hostif_slot_at - return the slot of segment @number in a ring. The ring's writer changes the
+ * shift only while the ring is empty, and writes it before the tail. So the shift that a reader
+ * loads after a tail is valid for all segments before that tail. The shift may change only after
+ * the reader has published a head that is equal to the tail.
  */
 static inline uint32_t emu_hostif_slot_at(uint32_t number, uint32_t shift)
 {
@@ -314,15 +314,15 @@ static inline void emu_hostif_publish_end(void)
 
 /**
  * emu_hostif_nic_open - map the host interface of this process.
- * Errors: -EPROTO, the fabric has another version; -errno of mmap. On success @nic owns the bell.
+ * Errors: -EPROTO: the fabric has another version; -errno of mmap(). On success @nic owns the bell.
  */
 int emu_hostif_nic_open(struct emu_hostif_nic *nic, const struct emu_hostif_fds *fds);
 void emu_hostif_nic_close(struct emu_hostif_nic *nic); /* unmaps it and closes the bell */
 
 /**
- * emu_hostif_nic_leave - stop reading the shared multicast buffer. A segment in it is dropped when
- * it would be read next. Call this before asking the fabric to detach the process, because the
- * fabric then reuses the buffer.
+ * emu_hostif_nic_leave - stop reading the shared multicast buffer. A segment in the buffer is
+ * dropped when it comes next in the down ring. Call this before asking the fabric to detach the
+ * process, because the fabric then reuses the buffer.
  */
 void emu_hostif_nic_leave(struct emu_hostif_nic *nic);
 
@@ -379,8 +379,8 @@ static inline void emu_hostif_nic_streamed(struct emu_hostif_nic *nic)
 }
 
 /**
- * emu_hostif_nic_incarnation - the word of incarnations[] for @node. Y7 pairs with X5: if a message
- * has told this process that another process attached or ended, the word shows it.
+ * emu_hostif_nic_incarnation - return the word of incarnations[] for @node. Y7 pairs with X5: if a
+ * message has told this process that another process attached or ended, the word shows it.
  */
 static inline uint64_t emu_hostif_nic_incarnation(const struct emu_hostif_nic *nic, uint32_t node)
 {
@@ -389,7 +389,7 @@ static inline uint64_t emu_hostif_nic_incarnation(const struct emu_hostif_nic *n
 }
 
 /**
- * emu_hostif_nic_endings - number of processes that have ended, modulo 2^32. Y8 pairs with X6: the
+ * emu_hostif_nic_endings - return how many processes have ended, modulo 2^32. Y8 pairs with X6: the
  * words in incarnations[] show the ends of all counted processes.
  */
 static inline uint32_t emu_hostif_nic_endings(const struct emu_hostif_nic *nic)
@@ -428,13 +428,13 @@ static inline uint64_t emu_hostif_nic_starved(const struct emu_hostif_nic *nic, 
     return starved_ns + (at_ns && now_ns > at_ns ? emu_starved_ns(now_ns - at_ns, 0) : 0);
 }
 
-/** emu_hostif_nic_publish - publish claimed slots, ring the bell if wanted. Call once per burst. */
+/** emu_hostif_nic_publish - publish a burst of claimed slots, and ring the bell if requested. */
 void emu_hostif_nic_publish(struct emu_hostif_nic *nic);
 
 /*
  * Prefetch down_mcast_ref[]. A cache line has the entries of 16 segments. At the start of a line,
- * the line after the next line is prefetched, for reading: the writer does not write unchanged
- * entries, so that their lines stay in the reader's cache.
+ * the line after the next line is prefetched for reading. The writer does not write unchanged
+ * entries, so their lines stay in the reader's cache.
  */
 static inline void emu_hostif_prefetch_mcast_ref(const struct emu_hostif_shared *shared,
                                                  uint32_t index)
@@ -446,8 +446,8 @@ static inline void emu_hostif_prefetch_mcast_ref(const struct emu_hostif_shared 
 }
 
 /**
- * emu_mcast_ref - the entry of down_mcast_ref[] for slot @index of the shared multicast buffer.
- * Pure.
+ * emu_mcast_ref - return the entry of down_mcast_ref[] for slot @index of the shared multicast
+ * buffer. Pure.
  */
 static inline uint32_t emu_mcast_ref(uint32_t index)
 {
@@ -513,7 +513,7 @@ static inline void emu_hostif_nic_pop(struct emu_hostif_nic *nic)
     nic->down_head++;
 }
 
-/** emu_hostif_nic_consumed - publish down_head, ring the bell if wanted. Call once per burst. */
+/** emu_hostif_nic_consumed - publish down_head after a burst, and ring the bell if requested. */
 void emu_hostif_nic_consumed(struct emu_hostif_nic *nic);
 
 /**

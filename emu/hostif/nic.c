@@ -2,7 +2,7 @@
 /*
  * nic.c - the application's end of a host interface.
  *
- * The fabric's end is in fabric/. Labels of orderings are Y at this end and X at the fabric's:
+ * The fabric's end is in fabric/. Labels of orderings have a Y at this end and an X at the other:
  *   Y1 pairs with X2 (up_head): the fabric has copied a slot out, so it may be overwritten.
  *   Y2 pairs with X1 (up_tail): the fabric sees the segments below the tail.
  *   Y3 pairs with X4 (down_tail): the process sees the segments below the tail.
@@ -13,7 +13,8 @@
  *   Y6 (futex): the process stores asleep, then reads down_tail; the fabric stores down_tail, then
  *   reads asleep, with a fence between. Again at least one side sees the other side's store.
  *   Y7, Y8 pair with X5, X6: see emu_hostif_nic_incarnation(), emu_hostif_nic_endings().
- * Orderings of simulated time have the labels Z at both ends: see emu_hostif_nic_await().
+ * Orderings of simulated time have labels with Z at both ends: see emu_hostif_nic_await(). In code,
+ * "Y1: X2" means that Y1 pairs with X2.
  * Rejected: a bell for every segment. A bell is a system call, and one per burst is enough.
  */
 #include "emu/hostif/hostif.h"
@@ -142,7 +143,7 @@ void emu_hostif_nic_stream(struct emu_hostif_nic *nic)
         atomic_store_explicit(&shared->up_core, ours, memory_order_relaxed);
 }
 
-/* This publishes the freed slots at once: a process that is about to detach blocks no other. */
+/* This publishes freed slots at once, so that a process that is about to detach blocks no other. */
 const struct emu_seg *emu_hostif_nic_skip(struct emu_hostif_nic *nic, uint64_t now_ps)
 {
     while (nic->down_head != nic->down_tail && !emu_hostif_nic_at(nic, nic->down_head))
@@ -164,7 +165,7 @@ static void hostif_ring(struct emu_hostif_nic *nic, uint32_t what)
         return; /* EAGAIN: the counter is full, so the bell is ringing */
 }
 
-/* @published: the last published index. @what: the event for which the worker may want the bell. */
+/* @published: the index that was last published. @what: the event for which to ring the bell. */
 static inline void hostif_publish(struct emu_hostif_nic *nic, _Atomic uint32_t *shared,
                                   uint32_t *published, uint32_t index, uint32_t what)
 {
@@ -176,7 +177,7 @@ static inline void hostif_publish(struct emu_hostif_nic *nic, _Atomic uint32_t *
     hostif_ring(nic, what);
 }
 
-/* Store the core of this thread for the worker. The tail, written next, shares its cache line. */
+/* Store this thread's core for the worker. The tail, which is written next, is in the same line. */
 static void hostif_post_core(struct emu_hostif_shared *shared)
 {
     uint32_t core = (uint32_t)sched_getcpu() + 1;
@@ -219,7 +220,7 @@ void emu_hostif_nic_sleep(struct emu_hostif_shared *shared, uint32_t seen_down_t
     struct timespec ts = {.tv_sec = (time_t)(timeout_ns / 1000000000u),
                           .tv_nsec = (long)(timeout_ns % 1000000000u)};
 
-    /* Y6: this exchange, then the load of down_tail */
+    /* Y6: first this exchange, then the load of down_tail */
     atomic_exchange_explicit(&shared->asleep, EMU_HOSTIF_WAKE_SLEEPERS, memory_order_seq_cst);
     if (atomic_load_explicit(&shared->down_tail, memory_order_seq_cst) != seen_down_tail || /* Y6 */
         atomic_load_explicit(&shared->cut_off, memory_order_relaxed))

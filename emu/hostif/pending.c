@@ -9,7 +9,7 @@
 #include "emu/util/combine.h"
 #include "emu/util/printable.h"
 
-#define PENDING_TRIES 4u /* limit of attempts to read, as the process may never finish writing */
+#define PENDING_TRIES 4u /* limit of attempts to read, because a process may never finish writing */
 
 void emu_pending_write(struct emu_pending_shared *to, const struct emu_pending *from)
 {

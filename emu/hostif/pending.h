@@ -54,8 +54,8 @@ enum emu_pending_state {
 /* An operation with one other process. */
 struct emu_pending_op {
     uint64_t since_ns; /* when a sample first found this operation pending, by emu_now_ns() */
-    uint64_t tag;      /* UNLOCK: the node at which the lock is */
-    uint64_t ignore;   /* of a receive: bits of the tag that are not compared */
+    uint64_t tag;      /* UNLOCK: the node whose memory has the lock */
+    uint64_t ignore;   /* in a receive: bits of the tag that are not compared */
     uint64_t bytes;    /* or EMU_PENDING_SIZE_UNKNOWN */
     uint32_t node;     /* the peer's node; EMU_PENDING_ANY: any node */
     uint8_t kind;      /* enum emu_pending_kind */
@@ -63,7 +63,7 @@ struct emu_pending_op {
     uint8_t spare[2];
 };
 
-/* A collective, as its segments describe it. */
+/* A description of a collective, as in the headers of its segments. */
 struct emu_pending_what {
     uint64_t bytes; /* payload of the operation, or of one segment */
     uint32_t root;  /* the root's node; EMU_PENDING_ANY: none or unknown */
@@ -77,11 +77,11 @@ struct emu_pending_what {
 struct emu_pending_group {
     uint64_t begun;    /* collectives that the process has begun in the group */
     uint64_t number;   /* number of the oldest unfinished collective, from 1 */
-    uint64_t since_ns; /* when a sample first found it unfinished; 0: none is unfinished */
+    uint64_t since_ns; /* when a sample first found that one unfinished; 0: none is unfinished */
     struct emu_pending_what what; /* the oldest unfinished collective */
     uint32_t id;
     uint32_t seq;  /* emu_hdr.seq of the segment for which the process waits */
-    uint32_t sent; /* 1: the process has sent its contribution, or has none */
+    uint32_t sent; /* 1: the process has sent its contribution, or need not send one */
     uint32_t spare;
     char name[EMU_PENDING_NAME]; /* the program's name for the group; may be "" */
 };
@@ -123,7 +123,7 @@ struct emu_pending {
     struct emu_pending_group group[EMU_PENDING_GROUPS];
 };
 #define EMU_PENDING_WORDS (sizeof(struct emu_pending) / sizeof(uint64_t))
-static_assert(sizeof(struct emu_pending) % sizeof(uint64_t) == 0, "words");
+static_assert(sizeof(struct emu_pending) % sizeof(uint64_t) == 0, "whole words");
 
 /* The block in the host interface's memory. */
 struct emu_pending_shared {
@@ -143,7 +143,7 @@ void emu_pending_write(struct emu_pending_shared *to, const struct emu_pending *
 bool emu_pending_read(struct emu_pending *to, struct emu_pending_shared *from, uint32_t nodes,
                       uint64_t now_ns);
 
-/** emu_pending_check - correct a copy that another host has sent, as emu_pending_read() does. */
+/** emu_pending_check - correct a copy from another host as emu_pending_read() does. */
 void emu_pending_check(struct emu_pending *pending, uint32_t nodes, uint64_t now_ns);
 
 /**

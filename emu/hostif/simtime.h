@@ -24,15 +24,16 @@
  * library, as `--compute` says (nic/host/base/compute.c).
  *
  * A running process whose threads all sleep in the kernel, for example in read() or waitpid(), is
- * *outside*. Its call takes an unknown time, so simulated time advances at the pace of the host's
- * clock during the call, and results are not exact. When the process next uses the fabric, it waits
- * once, and its local time becomes the time that the fabric has reached. A process that waits for
- * the daemon to reply to a request is not outside: the reply takes no simulated time.
+ * *outside*. The duration of its call is unknown. Therefore simulated time advances at the pace of
+ * the host's clock during the call, and results are not exact. When the process next uses the
+ * fabric, it waits once, and its local time becomes the time that the fabric has reached. A process
+ * that waits for the daemon to reply to a request is not outside: the reply takes no simulated
+ * time.
  *
- * The values that a process writes here can harm only this process. If it names a wrong time, it is
- * late itself, or its posts count as posted at the time that the fabric has reached. Times after
- * EMU_LAST_PS are ignored. Simulated time passes quickly while all processes wait, so it can end at
- * EMU_LAST_PS. The daemon reports this end (event time_over).
+ * The values that a process writes here can harm only this process. If it writes a wrong time, only
+ * its own calls are late, or its posts count as posted at the time that the fabric has reached.
+ * Times after EMU_LAST_PS are ignored. Simulated time passes quickly while all processes wait, so
+ * it can end at EMU_LAST_PS. The daemon reports this end (event time_over).
  */
 #ifndef EMU_SIMTIME_H
 #define EMU_SIMTIME_H
@@ -47,12 +48,12 @@
 
 #define EMU_SIMTIME_CHECK_NS 50000000u /* host time after which emu_hostif_nic_await() returns */
 
-/* How the time that a process computes between two calls of its library is found: --compute. */
+/* How to find the time that a process computes between two calls of its library: --compute. */
 enum emu_compute_mode {
     EMU_COMPUTE_NONE,   /* computing takes no time */
     EMU_COMPUTE_CPU,    /* from the thread's CPU time */
     EMU_COMPUTE_COUNT,  /* from the number of its instructions */
-    EMU_COMPUTE_RECORD, /* as EMU_COMPUTE_CPU, and the process records it */
+    EMU_COMPUTE_RECORD, /* as for EMU_COMPUTE_CPU; the process also records it */
     EMU_COMPUTE_REPLAY  /* from a recording */
 };
 
@@ -65,7 +66,7 @@ struct emu_compute {
 /* How a process measures the host's time instead of simulated time: bits of host_time. */
 enum emu_host_time {
     EMU_HOST_TIME_TIMERS = 1,  /* it has set a timer */
-    EMU_HOST_TIME_THREADS = 2, /* another thread than the one that attached has slept or waited */
+    EMU_HOST_TIME_THREADS = 2, /* a thread other than the one that attached has slept or waited */
     EMU_HOST_TIME_CLOCKS = 4   /* libfabemu-clock, which shows simulated time, is not loaded */
 };
 
@@ -90,21 +91,21 @@ struct emu_simtime {
     _Atomic uint32_t host_time;               /* bits of enum emu_host_time */
     _Atomic uint32_t requests;                /* requests to the daemon that are in progress */
     _Atomic uint64_t calls[EMU_CALL_CLASSES]; /* calls that post an operation */
-    /* time in polls, by the class of the last post before them */
+    /* time spent in polls, by the class of the last post before them */
     _Atomic uint64_t waited_ps[EMU_CALL_CLASSES];
     /* when it began to detach, minus its sleeps and polls after its last operation; 0: it has not
-       begun. If this time is later than the fabric's, the fabric uses its own. */
+       begun. If this time is later than the fabric's time, the fabric uses its own time. */
     _Atomic uint64_t finished_ps;
-    _Atomic uint64_t computed_ps; /* time that it has computed */
+    _Atomic uint64_t computed_ps; /* time that the process has computed */
     _Atomic uint64_t progress;    /* operations posted, and polls that found some complete */
-    _Atomic uint64_t digest;      /* of all these calls and their local times */
+    _Atomic uint64_t digest;      /* hash of all counted calls and their local times */
 
     /* Written by the fabric. */
     alignas(EMU_LINE) _Atomic uint32_t ended; /* number of waits ended; a futex */
     _Atomic uint64_t end_ps;                  /* time at which the last wait ended */
     _Atomic uint32_t outside;    /* 1: the process was outside and has not waited since */
     _Atomic uint64_t reached_ps; /* all segments that arrive by then are in the down ring */
-    /* CLOCK_MONOTONIC and CLOCK_REALTIME of the process at time 0; base_ns is 0 until then */
+    /* the process's CLOCK_MONOTONIC and CLOCK_REALTIME at time 0; base_ns is 0 until then */
     _Atomic uint64_t base_ns, base_real_ns;
 };
 

@@ -31,11 +31,11 @@
 #define BARRIER_CONNECT_NS UINT64_C(1000000)   /* polling interval of the handshakes */
 /* a host may refuse the handshake for this long, because its old fabric is about to exit */
 #define BARRIER_REFUSED_NS UINT64_C(3000000000)
-/* time for other hosts to report why a host failed */
+/* a failed host is reported after this time, so that other hosts can first give the reason */
 #define BARRIER_FAILED_NS UINT64_C(1000000000)
 /* a host is busy if its threads work for more than 1/BARRIER_BUSY_FRACTION of the time */
 #define BARRIER_BUSY_FRACTION 1000u
-/* emu_barrier_destroy(): longest time until the other hosts have the last records */
+/* longest wait of emu_barrier_destroy() for the other hosts to receive the last records */
 #define BARRIER_LINGER_NS    UINT64_C(1000000000)
 #define BARRIER_STOP_POLL_NS UINT64_C(100000000) /* interval between calls of config.stops() */
 
@@ -69,7 +69,7 @@ struct barrier_peer {
 
 struct emu_barrier {
     struct emu_barrier_config config; /* without `port` and `peer` */
-    uint64_t stops_asked_ns;          /* time of the last call of config.stops() */
+    uint64_t stops_asked_ns;          /* when config.stops() was last called */
     struct emu_hostport **port;
     struct barrier_peer *peer;
     uint32_t peers; /* number of initialized peers */
@@ -161,7 +161,7 @@ static void peer_records(void *ctx, const uint8_t *records, uint32_t bytes)
     if (!peer->incarnation)
         peer->incarnation = incarnation;
     if (peer->incarnation != incarnation || peer->lost || peer->refused)
-        return; /* the host was restarted, so it counts as lost */
+        return; /* the host was restarted, so it counts as lost: ignore its records */
     peer->refused = bytes_append(&peer->in, records, bytes, peer->most_bytes);
 }
 
@@ -269,7 +269,7 @@ static void barrier_poll_stop(struct emu_barrier *barrier)
         barrier_wrong(barrier, -EINTR, "interrupted");
 }
 
-/* Poll for frames once, then spin, yield or sleep. @rounds: calls in a row without a frame. */
+/* Poll for frames once. If there is none, spin, yield or sleep. @rounds: calls without a frame. */
 static void barrier_wait(struct emu_barrier *barrier, unsigned *rounds)
 {
     barrier_poll_stop(barrier);
@@ -291,7 +291,7 @@ static int peer_lost(struct barrier_peer *peer)
 
 /* --- a superstep ----------------------------------------------------------------------- */
 
-/* Send a record if the session has room for it, without a wait. */
+/* Send a record if the session has room for it; never wait. */
 static void peer_put_at_once(struct barrier_peer *peer, const struct emu_hostlink_record *record)
 {
     uint8_t *to = emu_session_room(peer->session, emu_hostlink_bytes(record));
@@ -303,8 +303,8 @@ static void peer_put_at_once(struct barrier_peer *peer, const struct emu_hostlin
 }
 
 /*
- * Report to the other hosts that this host has not ended the superstep yet, but is busy. A report
- * for which a session has no room is omitted, because further reports follow.
+ * Report to the other hosts that this host has not ended the superstep yet, but is busy. If a
+ * session has no room for a report, the report is omitted, because further ones follow.
  */
 static void barrier_report_busy(struct emu_barrier *barrier)
 {
@@ -479,8 +479,8 @@ static bool first_has_ended(const struct barrier_peer *peer)
 /*
  * Take the peer's records. If the peer has not ended the superstep, check that it still works.
  * @passed_ns: time since the last call in this sync. If it is longer than silent_ns / 8, this host
- * itself was paused, so it counts as silent_ns / 8. Only the first session with a host carries
- * reports that the host is busy.
+ * itself was paused, and the time counts as silent_ns / 8. Only the first session with a host
+ * carries reports that the host is busy.
  */
 static int peer_await(struct barrier_peer *peer, uint64_t passed_ns)
 {
@@ -706,7 +706,7 @@ static void *keeper_main(void *arg)
 static int barrier_connected(struct emu_barrier *barrier, uint64_t passed_ns)
 {
     char why[128], how[128];
-    bool failed, is_vain;
+    bool failed, rejected;
     int err = 0;
 
     barrier_pass(barrier);
@@ -720,8 +720,8 @@ static int barrier_connected(struct emu_barrier *barrier, uint64_t passed_ns)
             continue;
         err = 1;
         failed = barrier->config.failed && barrier->config.failed(peer->host, how, sizeof how);
-        is_vain = failed || state == EMU_SESSION_REFUSED;
-        peer->refused_ns = is_vain ? peer->refused_ns + passed_ns : 0;
+        rejected = failed || state == EMU_SESSION_REFUSED;
+        peer->refused_ns = rejected ? peer->refused_ns + passed_ns : 0;
         if (peer->refused_ns < (failed ? BARRIER_FAILED_NS : BARRIER_REFUSED_NS))
             continue;
         emu_session_why(peer->session, why, sizeof why);

@@ -5,8 +5,8 @@
  * A *superstep* lasts from one emu_barrier_sync() to the next. In a run it is one window of
  * simulated time. During a superstep a host sends cable records, each to the host at the cable's
  * remote end. emu_barrier_sync() ends the superstep, and sends some bytes to all hosts. It returns
- * when every other host has ended the superstep, too, and all records of these hosts have arrived.
- * So a host waits only once per superstep, for one frame from the slowest host.
+ * when every other host has also ended the superstep, and all records of these hosts have arrived.
+ * So a host waits only once per superstep: for a frame from the slowest host.
  *
  * Each pair of hosts is connected by one session (session.h), or by several, each over its own pair
  * of ports. A session delivers all records, once and in order, or it goes down. If it goes down,
@@ -43,7 +43,7 @@
 #define EMU_BARRIER_HOSTS_MAX 64u
 #define EMU_BARRIER_WHY_BYTES 640u
 
-/* ample: an 8-byte number for each of 2^20 nodes takes only 8 MiB */
+/* this is ample: an 8-byte number for each of 2^20 nodes takes only 8 MiB */
 #define EMU_BARRIER_MOST_BYTES ((size_t)256 << 20)
 
 struct emu_barrier;
@@ -97,8 +97,8 @@ struct emu_barrier_config {
 
 struct emu_barrier_taker {
     /*
-     * Returns NULL if the record is valid, else a text that continues "host NAME", such as
-     * EMU_BARRIER_VIOLATED "a record of an unknown cable".
+     * Returns NULL if the record is valid, else the rest of an error text that begins with "host
+     * NAME", such as EMU_BARRIER_VIOLATED "a record of an unknown cable".
      */
     const char *(*record)(void *ctx, uint32_t peer, const struct emu_hostlink_record *record);
     void *ctx;
@@ -123,7 +123,7 @@ int emu_barrier_connect(struct emu_barrier *barrier, uint64_t timeout_ns);
  */
 void emu_barrier_destroy(struct emu_barrier *barrier);
 
-/** emu_barrier_taker - deliver cable records to @taker from now on. NULL: none may arrive. */
+/** emu_barrier_taker - deliver cable records to @taker from now on; NULL: none may arrive. */
 void emu_barrier_taker(struct emu_barrier *barrier, const struct emu_barrier_taker *taker);
 
 /** emu_barrier_expect - let @peer send @bytes more in two supersteps, for cable records. */

@@ -19,7 +19,7 @@
 #include "emu/retry/replay.h"
 #include "emu/util/alloc.h"
 
-/* if a cable owes this many credits, or a quarter of its depth, they get a frame of their own */
+/* this many owed credits of a cable, or a quarter of its depth, are sent in a frame of their own */
 #define CABLE_PRESSING 64u
 
 /* --- join and check ----------------------------------------------------------------- */
@@ -268,7 +268,7 @@ static inline __attribute__((always_inline)) enum hostlink_sent cable_send(
     return how;
 }
 
-/* cable_send() for the most common cables. Not inlined, so that its loop stays in registers. */
+/* cable_send() for the most common cables. It is not inlined, so its loop stays in registers. */
 static __attribute__((noinline)) enum hostlink_sent cable_send_plain(struct hostlink_cable *cable,
                                                                      uint32_t *left)
 {

@@ -40,7 +40,7 @@ struct hostlink_control {
     bool in_stuck;            /* the socket accepts no bytes now */
 };
 
-/** hostlink_control_none - initialize a channel of zeros. It has no socket, and can be freed. */
+/** hostlink_control_none - initialize a zeroed channel, so that it has no socket. */
 void hostlink_control_none(struct hostlink_control *control);
 
 /** hostlink_control_init - allocate the receive buffer. Errors: -ENOMEM. */
@@ -55,15 +55,15 @@ void hostlink_control_free(struct hostlink_control *control);
 uint32_t hostlink_control_cut(struct hostlink_control *control, struct emu_hostlink_counts *counts);
 
 /**
- * hostlink_control_take - if no socket is open, switch to `next`. @waiter will wake when that
- * socket becomes readable.
+ * hostlink_control_take - if no socket is open, use the socket in `next`. @waiter will wake when
+ * that socket becomes readable.
  */
 void hostlink_control_take(struct hostlink_control *control, struct emu_waiter *waiter);
 
 /**
  * hostlink_control_read - read from the socket, unless it was found empty a moment ago. Returns
- * whether a record must be sent (hostlink_control_record()). @woke: the worker has just slept, so
- * read in any case.
+ * whether to send a record (hostlink_control_record()). @woke: the worker has just slept, so read
+ * in any case.
  */
 bool hostlink_control_read(struct hostlink_control *control, uint64_t now_ns, bool woke);
 
@@ -72,8 +72,8 @@ struct emu_hostlink_record hostlink_control_record(const struct hostlink_control
 void hostlink_control_sent(struct hostlink_control *control);
 
 /**
- * hostlink_control_rx - store received bytes; 0 bytes: end of file. Returns false if there are too
- * many.
+ * hostlink_control_rx - store received bytes; 0 bytes mean the end of the file. Returns false if
+ * there are too many.
  */
 bool hostlink_control_rx(struct hostlink_control *control, const uint8_t *bytes, uint32_t length);
 

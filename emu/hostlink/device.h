@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device.h - the inside of the host link (hostlink.h): cables (cable.c, rx.c), peers (peer.c), and
+ * device.h - the parts of the host link (hostlink.h): cables (cable.c, rx.c), peers (peer.c), and
  * the device that owns both (hostlink.c). Only the device's thread uses the contents, except where
  * a comment says otherwise. "Our switch" is the switch or link engine on this host to which a cable
  * leads. An *incarnation* of a session lasts from a handshake until the session goes down. Its
@@ -52,7 +52,7 @@ struct hostlink_cable {
     /* segments received for our switch, which has not returned their credits */
     int32_t open[EMU_VCS];
     uint32_t paid[EMU_VCS]; /* credits that our switch has returned, to be sent to the peer */
-    uint32_t pays;          /* channels whose paid[] is above 0, by bit */
+    uint32_t pays;          /* by bit: channels whose paid[] is above 0 */
     /* with channels: ring slots that our switch has emptied, free-running */
     uint32_t emptied_at;
     uint32_t emptied;        /* emptied slots that were not yet reported to the peer */
@@ -61,7 +61,7 @@ struct hostlink_cable {
     uint32_t queue_mask;     /* number of slots of `queue`, a power of two, minus 1 */
     uint32_t queue_at;       /* index of the oldest entry in `queue`, free-running */
     uint32_t queued;         /* entries in `queue`; 0 while our switch has credits */
-    /* channels, by bit, whose OLD record was sent; credits of the other channels are not sent */
+    /* by bit: channels whose OLD record was sent; credits of other channels are not sent yet */
     uint32_t announced;
     uint64_t last_ps; /* clock real: time of the last received entry */
     /* ring positions when the cable came up, for emu_hostlink_passed() */
@@ -77,7 +77,7 @@ static inline struct emu_entry *hostlink_queued(const struct hostlink_cable *cab
 /* A ring of received records whose entries wait for pool buffers. */
 struct hostlink_room {
     uint8_t *record; /* the slots, each of EMU_HOSTLINK_ENTRY_MOST bytes */
-    uint32_t slots;  /* as many as entries can be in flight on all cables */
+    uint32_t slots;  /* number of slots: the entries that can be in flight on all cables */
     /* indexes of the next slot to fill and to empty; equal if the ring is empty or full */
     uint32_t put, got;
     uint32_t count;
@@ -105,12 +105,12 @@ struct hostlink_peer {
     bool ready_sent;
     bool ready_received;
     uint32_t announces; /* the cable whose OLD records are sent next */
-    /* round robin: the cable that may send now; `cables`: the control channel */
+    /* round robin: number of the cable that may send now; `cables` means the control channel */
     uint32_t turn;
-    uint32_t left; /* how many more entries it may send before the next cable is served */
-    /* cables that may have entries to send, by bit; bit `cables`: the control channel */
+    uint32_t left; /* how many more entries that cable may send before the next one is served */
+    /* by bit: cables that may have entries to send; bit `cables` is the control channel */
     uint64_t *active;
-    uint64_t *owing;  /* cables that have CREDITS or TAKEN records to send, by bit */
+    uint64_t *owing;  /* by bit: cables that have CREDITS or TAKEN records to send */
     uint64_t owed_ns; /* time when the oldest of these records became due */
     bool pressing;    /* some of these records must not wait for a frame with entries */
     struct hostlink_room room;
@@ -147,8 +147,8 @@ struct emu_hostlink {
 /* --- cable.c ------------------------------------------------------------------------ */
 
 enum hostlink_sent {
-    HOSTLINK_SENT_MORE, /* it used up its quantum and has more */
-    HOSTLINK_SENT_NONE, /* it has nothing that may be sent now */
+    HOSTLINK_SENT_MORE, /* the cable has used up its quantum, and has more entries */
+    HOSTLINK_SENT_NONE, /* the cable has nothing that may be sent now */
     HOSTLINK_SENT_FULL  /* the session's window is full */
 };
 
@@ -187,8 +187,8 @@ void hostlink_cable_cut(struct hostlink_cable *cable);
 
 /*
  * Receives the entries at the start of @records, while the cables are up. Returns the number of
- * bytes of these entries; the record after them is malformed or no entry. An entry that is invalid
- * or that the cable's counts do not allow is counted, and sets @peer->broken.
+ * bytes of these entries; the record after them is malformed or not an entry. An entry that is
+ * invalid or that the cable's counts do not allow is counted, and sets @peer->broken.
  */
 uint32_t hostlink_entries_rx(struct hostlink_peer *peer, const uint8_t *records, uint32_t bytes);
 
@@ -212,7 +212,7 @@ uint32_t hostlink_peer_send(struct hostlink_peer *peer);
 /* Sets `closed` if the control channel is now closed. Call this after the session's step. */
 void hostlink_peer_notice_close(struct hostlink_peer *peer);
 
-/* Returns the longest time until the peer must be stepped again, if no event occurs. */
+/* Returns after how much time the peer must be stepped again, if no event occurs. */
 uint64_t hostlink_peer_max_sleep_ns(const struct hostlink_peer *peer);
 
 /* Sends one record. Returns false if the session's window is full. */

@@ -84,7 +84,7 @@ static inline uint32_t hostlink_entry_bytes(const struct emu_hostlink_record *re
     return EMU_HOSTLINK_ENTRY_BYTES + (record->has_buf ? own + record->payload_bytes : 0);
 }
 
-/** hostlink_entry_write - write the record of an entry at @to, hostlink_entry_bytes() bytes. */
+/** hostlink_entry_write - write an entry's record to the hostlink_entry_bytes() bytes at @to. */
 static inline void hostlink_entry_write(uint8_t *to, const struct emu_hostlink_record *record)
 {
     uint64_t flags = (record->has_buf ? ENTRY_BUF : 0) | (record->own_hdr ? ENTRY_OWN : 0);
@@ -122,7 +122,7 @@ static inline uint32_t hostlink_entry_cable(const uint8_t *from, uint32_t bytes)
     return (uint8_t)head == EMU_HOSTLINK_ENTRY ? (uint32_t)(head >> ENTRY_CABLE) : UINT32_MAX;
 }
 
-/** hostlink_entry_parse - like emu_hostlink_parse(), but returns 0 for all other records. */
+/** hostlink_entry_parse - do emu_hostlink_parse() for an entry. Returns 0 for other records. */
 static inline uint32_t hostlink_entry_parse(const uint8_t *from, uint32_t bytes, uint32_t cables,
                                             struct emu_hostlink_record *ret)
 {
@@ -158,8 +158,8 @@ static inline uint32_t hostlink_entry_parse(const uint8_t *from, uint32_t bytes,
 }
 
 /*
- * For cables without channels: return whether the payload is present if the header requires one,
- * and has the length that the header gives.
+ * For cables without channels, return whether the record has a payload if the header requires one,
+ * and whether the payload has the length in the header.
  */
 static inline bool hostlink_payload_is_sane(const struct emu_hostlink_record *record, bool inside)
 {

@@ -16,7 +16,7 @@
 /* a port without wake_fd is polled continuously for this long after a frame */
 #define LINK_NEAR_NS 1000000u
 #define LINK_POLL_NS 100000u /* polling interval of an idle port without wake_fd */
-#define LINK_ARM     64u     /* steps without a frame or entry, before wake_fd is armed */
+#define LINK_ARM     64u     /* wake_fd is armed after this many steps without a frame or entry */
 
 /* --- creation --------------------------------------------------------------------------- */
 

@@ -24,10 +24,10 @@
  *
  * - Cables without channels (crosspoint buffers, or input buffers): each segment needs a credit,
  *   which stands for a ring slot and buffer space. The credit returns after the slot was emptied.
- *   Entries received minus credits returned by the switch on this host ("our switch") never exceed
- *   the cable's credits. Credits received never exceed entries sent. However, faults may forge up
- *   to EMU_INTAKE_FORGED credits per direction of a cable, so the host link accepts this many more,
- *   and the rings have slots for them.
+ *   The entries received minus the credits returned by the switch on this host ("our switch") never
+ *   exceed the cable's credits. The credits received never exceed the entries sent. But faults may
+ *   forge up to EMU_INTAKE_FORGED credits per direction of a cable. Therefore the host link accepts
+ *   this many more, and the rings have slots for them.
  * - Cables with channels (packet.h): each segment takes space in the buffer of its channel at the
  *   remote end (vc.h). Its credit names the channel and returns when the segment leaves that
  *   buffer, so credits are counted per channel. A reply needs no credit, only a ring slot.
@@ -36,7 +36,7 @@
  *   late.
  * - Link-level retry (retry/replay.h) does not run between hosts, because a session that is up
  *   loses nothing. It runs on the last hop of each direction, from the host link to the switch. The
- *   faults are injected there, and sequence numbers and answers are in the memory of one host.
+ *   faults are injected there, and all state of link-level retry is in the memory of one host.
  *
  * When a session ends (the peer was silent, restarted or violated the protocol) everything in
  * flight is lost, and all its cables go down. While they are down, the host link drops and counts
@@ -54,9 +54,9 @@
  *
  * On clock raw entries carry no time. On clock real they carry the sender's time, and the receiver
  * adds the offset between the hosts' monotonic clocks. Each host queries the other's clock every 50
- * ms while entries flow, else once per second. Of the replies of two seconds, the one with the
- * shortest round trip gives the offset. Its error is at most half of that round trip, plus the
- * uncertainty of the drift (offset.h). Clock virtual uses another device: virtual.h.
+ * ms while entries flow, else once per second. The offset comes from the reply with the shortest
+ * round trip in two seconds. Its error is at most half of that round trip, plus the uncertainty of
+ * the drift (offset.h). Clock virtual uses another device: virtual.h.
  */
 #ifndef EMU_HOSTLINK_H
 #define EMU_HOSTLINK_H
@@ -71,7 +71,7 @@
 #define EMU_HOSTLINK_QUANTUM 32u
 #define EMU_HOSTLINK_DEPTH   256u   /* clock raw: least depth of a cable */
 #define EMU_HOSTLINK_DEEP    512u   /* clock raw: greatest depth of a cable */
-#define EMU_HOSTLINK_DEPTHS  16384u /* clock raw: sum of all depths, if the two limits permit */
+#define EMU_HOSTLINK_DEPTHS  16384u /* clock raw: sum of all depths, if both limits permit it */
 /* maximum number of control bytes in flight or not yet read by the peer */
 #define EMU_HOSTLINK_WINDOW (1u << 16)
 
@@ -90,9 +90,9 @@ struct emu_hostlink_peer {
     uint32_t cables;                   /* number of cables to this peer over this port */
     /*
      * A stream socket for the control channel to the peer: one end of a socket pair, whose other
-     * end the user keeps. The user on the peer's host reads the bytes that a user writes.
-     * -1: none yet, or none over this port. The host link owns the socket and closes it when the
-     * session ends. It never blocks on the socket, not even if the socket is blocking.
+     * end the user keeps. The user on the peer's host reads the bytes that this user writes.
+     * -1: there is no socket yet, or none over this port. The host link owns the socket and closes
+     * it when the session ends. It never blocks on the socket, not even if the socket is blocking.
      */
     int control_fd;
 };
@@ -155,7 +155,7 @@ struct emu_hostlink_config {
     uint32_t nodes;
     const struct emu_hostlink_peer *peers;
     uint32_t count;
-    uint64_t (*now_ns)(void *ctx); /* NULL: the monotonic clock */
+    uint64_t (*now_ns)(void *ctx); /* NULL: use the monotonic clock */
     void *now_ctx;
 };
 
@@ -177,10 +177,10 @@ void emu_hostlink_destroy(struct emu_hostlink *link);
  * emu_hostlink_join - connect @tx and @rx, the ends at port @port of @dev, to cable @cable of peer
  * @peer. This call replaces the two calls of emu_link_join() for a local cable. Both hosts must
  * pass the same @credits, @depth and @profile. @credits: as for a local cable. @depth: extra
- * credits, see above; 0 unless the clock is raw. With channels both are ignored. @intake: of the
- * switch, if link-level retry is on; else NULL. emu_hostlink_destroy() frees the rings of the host
- * link's sending end. The owner of @tx frees the rings of @tx (emu_link_unjoin()). Errors: -ENOMEM.
- * Thread: before the worker starts.
+ * credits, see above; 0 unless the clock is raw. With channels both are ignored. @intake: the
+ * switch's intake if link-level retry is on, else NULL. emu_hostlink_destroy() frees the rings of
+ * the host link's sending end. The owner of @tx frees the rings of @tx (emu_link_unjoin()). Errors:
+ * -ENOMEM. Thread: before the worker starts.
  */
 int emu_hostlink_join(struct emu_hostlink *link, uint32_t peer, uint32_t cable, struct emu_tx *tx,
                       struct emu_rx *rx, struct emu_dev *dev, uint8_t port,

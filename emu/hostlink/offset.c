@@ -7,9 +7,9 @@
 #define OFFSET_QUARTER_NS 250000000u
 #define OFFSET_SECOND_NS  UINT64_C(1000000000)
 #define OFFSET_RTT_NS     (10 * OFFSET_SECOND_NS) /* samples with longer round trips are ignored */
-#define OFFSET_UNSURE     1e-4 /* largest drift of any clock, assumed until the drift is known */
+#define OFFSET_UNSURE     1e-4 /* largest drift of any clock; assumed until the drift is known */
 #define OFFSET_SURE       1e-6 /* how much a known drift may change */
-/* factor by which the error of the drift grows with each sample that does not reduce it */
+/* the error of the drift grows by this factor with each sample that does not reduce it */
 #define OFFSET_AGES 1.01
 
 void hostlink_offset_reset(struct hostlink_offset *offset)

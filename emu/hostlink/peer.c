@@ -212,7 +212,7 @@ static void peer_credits(struct hostlink_peer *peer, struct hostlink_cable *cabl
         emu_count(&peer->counts.credits_received, record->count);
 }
 
-/* Process a record of a cable that is not an entry, or an entry that may not arrive now. */
+/* Process a record of a cable: one that is not an entry, or an entry that may not arrive now. */
 static void peer_cable(struct hostlink_peer *peer, const struct emu_hostlink_record *record)
 {
     struct hostlink_cable *cable = &peer->cable[record->cable];
@@ -304,7 +304,7 @@ void hostlink_peer_receive(struct hostlink_peer *peer, struct emu_hostframe *fra
 
 /* --- sending ------------------------------------------------------------------------ */
 
-/* Return the member of bit set @set after @last, cyclically; @count if the set is empty. */
+/* Return the next member of bit set @set after @last, cyclically; @count if the set is empty. */
 static uint32_t set_next(const uint64_t *set, uint32_t count, uint32_t last)
 {
     uint32_t words = HOSTLINK_WORDS(count), w;
@@ -420,8 +420,8 @@ static enum hostlink_sent send_control(struct hostlink_peer *peer, uint32_t *lef
 }
 
 /*
- * Serve the cables and the control channel, round robin. Return about how many records were sent:
- * one control record counts as EMU_HOSTLINK_QUANTUM records.
+ * Serve the cables and the control channel round robin. Return roughly how many records were sent:
+ * a control record counts as EMU_HOSTLINK_QUANTUM records.
  */
 static uint32_t send_round_robin(struct hostlink_peer *peer)
 {

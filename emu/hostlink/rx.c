@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rx.c - receive entries from another host. If the counts of its cable (cable.c) allow an entry, it
- * goes to our switch (the switch on this host to which the cable leads), with its times converted
- * to our clock. If no pool buffer is free, the entry's record waits here.
+ * rx.c - receive entries from another host. An entry that the counts of its cable (cable.c) allow
+ * goes to our switch (the switch on this host to which the cable leads). Its times are converted to
+ * our clock. If no pool buffer is free, the entry's record waits here.
  */
 #include "emu/hostlink/device.h"
 
@@ -179,7 +179,7 @@ static inline __attribute__((always_inline)) bool cable_rx_entry(
 struct cable_batch {
     struct emu_pool_cache *cache;
     struct emu_ring_end ring; /* copy of the ring to our switch; `at` advances with the batch */
-    uint64_t head;            /* the head of each record in the batch, with 0 as its length */
+    uint64_t head;            /* the head of each record in the batch, but with length 0 */
     uint32_t nodes;
     uint32_t room; /* entries for which our switch has credits, so that they go to its ring */
     uint32_t may;  /* entries that the counts allow; those beyond `room` go to the queue */
@@ -213,8 +213,8 @@ static bool batch_begin(struct cable_batch *batch, struct hostlink_cable *cable)
 }
 
 /*
- * Receive the entry at @from into @slot. Return its number of bytes; 0: it is of another kind, or
- * no buffer is free, so that cable_entry() must handle it.
+ * Receive the entry at @from into @slot. Return its number of bytes; 0: cable_entry() must handle
+ * the entry, because it is of another kind or no buffer is free.
  */
 static inline uint32_t batch_entry(const struct cable_batch *batch, const uint8_t *from,
                                    uint32_t bytes, struct emu_entry *slot)

@@ -24,7 +24,7 @@ struct virtual_cable {
     bool joined;
     bool channels;
     uint32_t peer, number;
-    /* by channel (without channels [0]): segments sent whose credits have not returned */
+    /* by channel, or [0] without channels: segments sent whose credits have not returned */
     uint32_t unpaid[EMU_VCS];
     uint64_t last_ps; /* time of the last received entry */
     const struct emu_profile *profile;
@@ -104,7 +104,7 @@ static int cable_send_credits(struct emu_virtual *link, struct virtual_cable *ca
 
 /* --- receiving --------------------------------------------------------------------------- */
 
-/* Return whether the time is in the past, or larger than any valid time. */
+/* Return whether @at_ps is in the past, or later than any valid time. */
 static bool is_late(const struct emu_virtual *link, uint64_t at_ps)
 {
     return at_ps <= link->dev.worker->now_ps || at_ps > EMU_LAST_PS * 2 - 1;
@@ -185,10 +185,10 @@ static int virtual_send(struct emu_virtual *link)
 }
 
 /*
- * Read the time of @host's next event into *@next_ps. Returns NULL or, if the time is impossible, a
- * text that continues "host NAME". The time must not be later than the earliest entry or credit
- * that the host has sent. The next window begins at the earliest event of all hosts, so it could
- * otherwise begin after that entry or credit is due.
+ * Read the time of @host's next event into *@next_ps. Returns NULL or, if the time is impossible,
+ * the rest of an error text that begins with "host NAME". The time must not be later than the
+ * earliest entry or credit that the host has sent. The next window begins at the earliest event of
+ * all hosts, so it could otherwise begin after that entry or credit is due.
  */
 static const char *virtual_next(const struct emu_virtual *link, uint32_t host, uint64_t *next_ps)
 {

@@ -5,13 +5,14 @@
  * As with hostlink.h, a cable to another host is a local cable on each host, between the switch or
  * link engine and a device that represents the remote end. But here the device does nothing in its
  * steps. When all workers of a host have finished a window (emu/worker/windows.h), the host sends
- * all segments, replies and credits that they have put on these cables, each with its simulated
- * time, to the other hosts in one superstep (barrier.h). It also sends the time of its next event.
+ * the segments, replies and credits that they have put on these cables to the other hosts, in one
+ * superstep (barrier.h). Each has its simulated time. The host also sends the time of its next
+ * event.
  *
- * All of these are due after the end of that window (lookahead: windows.h). Therefore they are in
- * the receiver's rings before the window in which they are due begins. The results are as if both
- * ends were on one host, because entries keep their order and times, and the rings have the same
- * length.
+ * All of these records are due after the end of that window, because a window is not longer than
+ * the lookahead (windows.h). Therefore they are in the receiver's rings before the window in which
+ * they are due begins. The results are as if both ends were on one host, because entries keep their
+ * order and times, and the rings have the same length.
  *
  * Received records are checked: no entry or credit has a time in the past, no cable has more
  * entries in flight than it has credits, and the fields of an entry are valid.

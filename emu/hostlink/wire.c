@@ -4,7 +4,7 @@
  *
  * A record begins with its head: kind (1 byte), channel or flags (1), length (2), cable (4). An
  * entry (entry.h) continues with its time (8 bytes), header (16), posting time or checksum (4), and
- * the note of its buffer (4). If a flag says so, the segment header from the buffer follows. The
+ * the note of its buffer (4). If a flag is set, the segment header from the buffer follows. The
  * payload comes last. A record with a count continues with the count (4 bytes) and zeros (4);
  * CREDIT_AT then has a time (8).
  */

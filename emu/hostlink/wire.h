@@ -26,7 +26,7 @@ enum emu_hostlink_kind {
     EMU_HOSTLINK_CONTROL,       /* bytes of the control channel, in order; 0 bytes: end of file */
     EMU_HOSTLINK_CONTROL_TAKEN, /* how many control bytes the receiver has written to its socket */
     EMU_HOSTLINK_CLOCK,         /* a query of the other host's clock, or the answer */
-    /* the following kinds are only for clock virtual (barrier.h), which uses these and ENTRY */
+    /* only clock virtual (barrier.h) uses the kinds below; of the others it uses only ENTRY */
     EMU_HOSTLINK_CREDIT_AT, /* credits of a cable, and the simulated time of their arrival */
     EMU_HOSTLINK_STEP,      /* bytes for all hosts, and whether the superstep ends */
     EMU_HOSTLINK_KINDS
@@ -77,7 +77,7 @@ enum emu_step {
     EMU_STEP_MORE, /* more bytes of this superstep follow */
     EMU_STEP_LAST, /* the superstep ends here */
     EMU_STEP_FAIL, /* the host has failed; the bytes are the reason, a line for the user */
-    EMU_STEP_BUSY, /* the superstep takes long, and the host is working on it; no bytes */
+    EMU_STEP_BUSY, /* the host is still working on the superstep; the record has no bytes */
     EMU_STEPS
 };
 
@@ -91,7 +91,7 @@ enum emu_step {
 /** emu_hostlink_bytes - return the number of bytes of the record on the wire. Pure. */
 uint32_t emu_hostlink_bytes(const struct emu_hostlink_record *record);
 
-/** emu_hostlink_write - write the record at @to, emu_hostlink_bytes() bytes. */
+/** emu_hostlink_write - write the record to the emu_hostlink_bytes() bytes at @to. */
 void emu_hostlink_write(uint8_t *to, const struct emu_hostlink_record *record);
 
 /**

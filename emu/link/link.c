@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* link.c - functions that connect cables, and the slow paths of link.h. */
+/* link.c - connect cables, and run the slow paths of link.h. */
 #include "emu/link/link.h"
 
 #include <assert.h>
@@ -235,7 +235,7 @@ void emu_rx_pay_else(struct emu_rx *rx, struct emu_dev *dev, uint32_t owed, uint
 uint64_t emu_link_credits(const struct emu_rx *rx)
 {
     if (rx->fused)
-        return rx->credit.at - rx->tx->data.at; /* granted minus spent */
+        return rx->credit.at - rx->tx->data.at; /* the credits granted minus the credits spent */
     return (uint64_t)rx->tx->credits + emu_credit_sum(&rx->credit, &rx->tx->credit);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * link.h - one direction of a cable: segments go from a sender to a receiver, credits come back.
+ * link.h - one direction of a cable. Segments go from a sender to a receiver, and credits return.
  *
  * The sender (emu_tx) spends one credit per segment. The receiver (emu_rx) returns the credit when
  * its buffer policy allows it. A *local* link is a pair of rings between two devices of this
@@ -37,7 +37,7 @@ struct emu_port_counts {
 
 /* The process that is attached to a hostif link. Its interface replaces the two rings. */
 struct emu_plug {
-    /* set with RCU by the thread that controls the fabric; NULL: no process is attached */
+    /* set by the thread that controls the fabric, with RCU; NULL: no process is attached */
     _Atomic(struct emu_hostif *) hostif;
     struct emu_hostif *plugged; /* copy of hostif, refreshed before each burst */
 };
@@ -60,7 +60,7 @@ struct emu_tx {
     };
     uint16_t unnotified; /* segments sent since the receiver was last signalled */
     uint32_t credits;    /* segments that may be sent; fused: always 0 */
-    uint64_t busy_ps;    /* until when the wire is busy; raw: 0; EMU_NEVER: emu_tx_is_stuck() */
+    uint64_t busy_ps;    /* the wire is busy until then; raw: 0; EMU_NEVER: emu_tx_is_stuck() */
     union {
         struct emu_ring_end data; /* EMU_LINK_LOCAL: the producer's end */
         struct emu_plug plug;     /* EMU_LINK_HOSTIF */
@@ -108,8 +108,8 @@ struct emu_rx {
         };
         struct { /* EMU_LINK_HOSTIF */
             struct emu_plug plug;
-            struct emu_credits
-                *credits; /* allocated by emu_link_hostif(); kept when another process attaches */
+            /* allocated by emu_link_hostif(), and kept when another process attaches */
+            struct emu_credits *credits;
         };
     };
     struct emu_dev *owner;
@@ -122,7 +122,7 @@ static_assert(offsetof(struct emu_tx, shape) == offsetof(struct emu_tx, kind) &&
                   offsetof(struct emu_tx, unnotified) == 2,
               "shape is kind and the flags, no more");
 
-/* Bits of `shape`. The first two are flags of a sender; those of a receiver are other bits. */
+/* Bits of `shape`. The first two are for a sender. The flags of a receiver have other bits. */
 #define EMU_SHAPE_CROSS_WORKER 0x400u
 #define EMU_SHAPE_FUSED        0x800u
 #define EMU_TX_FUSED           (EMU_LINK_LOCAL | EMU_SHAPE_FUSED)
@@ -152,9 +152,9 @@ void emu_slow_set(struct emu_slow *slow, const struct emu_profile *own, uint32_t
 void emu_tx_slow(struct emu_tx *tx, struct emu_slow *slow, uint32_t factor);
 
 /**
- * emu_tx_late_ps - timed: by how much a slow wire delays the last of @bytes bytes. A segment's head
- * is delayed by the same time, because the next device forwards at the profile's rate, and would
- * otherwise run out of bytes before the last one arrives.
+ * emu_tx_late_ps - timed: return by how much a slow wire delays the last of @bytes bytes. A
+ * segment's head is delayed by the same time, because the next device forwards at the profile's
+ * rate, and would otherwise run out of bytes before the last one arrives.
  */
 uint64_t emu_tx_late_ps(const struct emu_tx *tx, uint64_t bytes);
 
@@ -164,7 +164,7 @@ uint64_t emu_tx_late_ps(const struct emu_tx *tx, uint64_t bytes);
  */
 void emu_tx_stick(struct emu_tx *tx, bool stuck, uint64_t at_ps);
 
-/** emu_tx_is_stuck - has emu_tx_stick() stopped sending? Thread: any; the device is stopped. */
+/** emu_tx_is_stuck - return whether emu_tx_stick() stops sending. Thread: as emu_tx_stick(). */
 static inline bool emu_tx_is_stuck(const struct emu_tx *tx)
 {
     return tx->busy_ps == EMU_NEVER;
@@ -190,11 +190,11 @@ int emu_link_join(struct emu_tx *tx, struct emu_dev *from, uint8_t from_port, st
                   const struct emu_profile *profile);
 
 /**
- * emu_link_join_fused - like emu_link_join(), but a credit is stored in the empty ring slot for
- * which it stands, and there is no ring of credits. So taking the credit and sending the segment
- * touch one cache line instead of two, and on clock virtual segments pass 1.1 times as many
- * switches per second. Only for timed clocks, for two devices of one worker, and for senders that
- * read credits by emu_tx_earliest_ps() alone and send at the rate of @profile.
+ * emu_link_join_fused - do emu_link_join(), but without a ring of credits. A credit is stored in
+ * the empty ring slot for which it stands. So taking the credit and sending the segment touch one
+ * cache line instead of two, and on clock virtual segments pass 1.1 times as many switches per
+ * second. Only for timed clocks, for two devices of one worker, and for senders that read credits
+ * by emu_tx_earliest_ps() alone and send at the rate of @profile.
  * Errors: -ENOMEM.
  */
 int emu_link_join_fused(struct emu_tx *tx, struct emu_dev *from, uint8_t from_port,
@@ -215,15 +215,15 @@ int emu_link_unfuse(struct emu_rx *rx);
  */
 int emu_link_cross_worker(struct emu_tx *tx, struct emu_rx *rx);
 
-/** emu_link_bytes - memory of a local cable's rings. Pure. */
+/** emu_link_bytes - return the memory of a local cable's rings. Pure. */
 static inline size_t emu_link_bytes(uint32_t credits)
 {
     return emu_ring_bytes(credits) + emu_credit_bytes(credits);
 }
 
 /**
- * emu_link_credits - number of credits at the sender or on their way back to it. Thread: any, while
- * both workers are stopped.
+ * emu_link_credits - return how many credits are at the sender or on their way back to it. Thread:
+ * any, while both workers are stopped.
  */
 uint64_t emu_link_credits(const struct emu_rx *rx);
 
@@ -252,7 +252,7 @@ void emu_rx_rebase(struct emu_rx *rx, uint64_t by_ps);
  */
 const char *emu_link_check(const struct emu_rx *rx, uint32_t held, uint32_t credits);
 
-/** emu_link_check_segments - emu_link_check() without the check of the credits. */
+/** emu_link_check_segments - do emu_link_check() without the check of the credits. */
 const char *emu_link_check_segments(const struct emu_rx *rx);
 
 /** emu_hostif_check - check the credits of a hostif link as emu_link_check() does. */
@@ -266,12 +266,12 @@ static inline const char *emu_credits_wrong(uint64_t sum, uint64_t credits)
 }
 
 /**
- * emu_link_bufs - number of references to pool buffers on a local cable; 0 for other links. Thread:
- * any, while both workers are stopped.
+ * emu_link_bufs - return the number of references to pool buffers on a local cable; 0 for other
+ * links. Thread: any, while both workers are stopped.
  */
 uint32_t emu_link_bufs(const struct emu_rx *rx);
 
-/** emu_link_holds - is a segment of group @id on a local cable? Thread: as emu_link_bufs(). */
+/** emu_link_holds - return whether a local cable has a segment of group @id. Thread: as above. */
 bool emu_link_holds(const struct emu_rx *rx, uint32_t id);
 
 /* --- sending ------------------------------------------------------------------------ */
@@ -290,9 +290,9 @@ static inline void emu_tx_take_credits(struct emu_tx *tx)
 }
 
 /**
- * emu_tx_plugged - a hostif link: load the interface of the attached process; NULL: there is none.
- * The process may detach at any time, but its interface is not freed before the next iteration of
- * the worker's loop.
+ * emu_tx_plugged - hostif link: load and return the interface of the attached process; NULL: there
+ * is none. The process may detach at any time, but its interface is not freed before the next
+ * iteration of the worker's loop.
  */
 static inline struct emu_hostif *emu_tx_plugged(struct emu_tx *tx)
 {
@@ -301,7 +301,7 @@ static inline struct emu_hostif *emu_tx_plugged(struct emu_tx *tx)
     return tx->plug.plugged;
 }
 
-/** emu_tx_room - number of segments that may be sent now. */
+/** emu_tx_room - return how many segments may be sent now. */
 static inline uint32_t emu_tx_room(struct emu_tx *tx)
 {
     if (tx->kind == EMU_LINK_LOCAL)
@@ -309,7 +309,7 @@ static inline uint32_t emu_tx_room(struct emu_tx *tx)
     return emu_tx_plugged(tx) ? emu_hostif_room(tx->plug.plugged) : UINT32_MAX;
 }
 
-/** emu_tx_room_ps - a hostif link: emu_hostif_room_ps() of the attached interface, if any. */
+/** emu_tx_room_ps - hostif link: return emu_hostif_room_ps() of the attached interface, if any. */
 static inline uint64_t emu_tx_room_ps(struct emu_tx *tx, uint64_t ready_ps)
 {
     return emu_tx_plugged(tx) ? emu_hostif_room_ps(tx->plug.plugged, ready_ps) : ready_ps;
@@ -352,7 +352,7 @@ static inline void emu_tx_send(struct emu_tx *tx, const struct emu_entry *entry)
 }
 
 /**
- * emu_tx_send_plain - raw: emu_tx_send() for a local link without flags. Returns the number of
+ * emu_tx_send_plain - raw: do emu_tx_send() on a local link without flags. Returns the number of
  * credits that are left.
  */
 static inline uint32_t emu_tx_send_plain(struct emu_tx *tx, const struct emu_entry *entry)
@@ -380,7 +380,7 @@ static inline void emu_tx_publish(struct emu_tx *tx, uint64_t time_ps)
 }
 
 /**
- * emu_tx_sent - raw: count @count segments that the caller sent through @data, its copy of
+ * emu_tx_sent - raw: count @count segments that the caller has sent through @data, its copy of
  * tx->data.
  */
 static inline void emu_tx_sent(struct emu_tx *tx, const struct emu_ring_end *data, uint32_t count)
@@ -495,9 +495,9 @@ static inline bool emu_tx_next_credit(struct emu_tx *tx)
  * may leave: the wire is free and a credit has arrived. Returns EMU_NEVER if no credit is here or
  * on its way. The device then gets EMU_EVENT_CREDIT when one is sent.
  *
- * Credits are taken one batch at a time, when none is left, so that a segment leaves no earlier
- * than its own credit arrives. A credit that is still on its way may be taken early, because
- * credits arrive in order.
+ * Credits are taken one batch at a time, when none is left, so that no segment leaves before its
+ * own credit arrives. A credit that is still on its way may be taken early, because credits arrive
+ * in order.
  */
 static inline __attribute__((always_inline)) uint64_t emu_tx_earliest_ps(struct emu_tx *tx,
                                                                          uint64_t ready_ps)
@@ -516,7 +516,7 @@ static inline __attribute__((always_inline)) uint64_t emu_tx_earliest_ps(struct 
     return at_ps > tx->credit_ps ? at_ps : tx->credit_ps;
 }
 
-/** emu_tx_has_credit - local link: is a credit here or on its way? */
+/** emu_tx_has_credit - local link: return whether a credit is here or on its way. */
 static inline bool emu_tx_has_credit(const struct emu_tx *tx)
 {
     if (tx->fused)
@@ -552,8 +552,8 @@ static inline void emu_tx_depart_plain(struct emu_tx *tx, const struct emu_entry
  *
  * Stamps the segment with the time at which its head has passed the next device's input: @depart_ps
  * plus the delays of the cable and of that switch (to a node: emu_profile_node_ps()). So no device
- * acts on another in less than emu_profile_lookahead_ps(). To a process, the stamp is the time at
- * which the whole segment is in memory.
+ * affects another in less than emu_profile_lookahead_ps(). If the segment goes to a process, the
+ * stamp is the time at which the whole segment is in memory.
  * Source: output-queued routers, Table 1; modelling choice: docs/ARCHITECTURE.md, "Time".
  */
 static inline void emu_tx_depart(struct emu_tx *tx, const struct emu_entry *entry,
@@ -596,8 +596,8 @@ static inline bool emu_tx_publish_few(struct emu_tx *tx)
 
 /**
  * emu_tx_depart_notify - do emu_tx_depart() and emu_tx_flush() for a single segment. The caller has
- * flushed earlier segments. @dev, @profile: the sender's, which the caller has in registers. To
- * load them from @tx would touch another cache line.
+ * flushed earlier segments. @dev, @profile: the sender's, which the caller has in registers.
+ * Loading them from @tx would touch another cache line.
  */
 static inline __attribute__((always_inline)) void emu_tx_depart_notify(
     struct emu_tx *tx, struct emu_dev *dev, const struct emu_profile *profile,
@@ -620,7 +620,7 @@ static inline __attribute__((always_inline)) void emu_tx_depart_notify(
 
 /* --- receiving ---------------------------------------------------------------------- */
 
-/** emu_rx_begin - call before a burst: load a hostif link's interface, as emu_tx_room() does. */
+/** emu_rx_begin - begin a burst: load the interface of a hostif link as emu_tx_room() does. */
 static inline void emu_rx_begin(struct emu_rx *rx)
 {
     if (rx->kind == EMU_LINK_HOSTIF)
@@ -628,7 +628,7 @@ static inline void emu_rx_begin(struct emu_rx *rx)
         rx->plug.plugged = atomic_load_explicit(&rx->plug.hostif, memory_order_acquire);
 }
 
-/** emu_rx_front - the oldest segment that has arrived by @until_ps, or NULL. */
+/** emu_rx_front - return the oldest segment that has arrived by @until_ps, or NULL. */
 static inline const struct emu_entry *emu_rx_front(struct emu_rx *rx, uint64_t until_ps)
 {
     const struct emu_entry *entry;
@@ -695,7 +695,7 @@ static inline uint64_t emu_rx_front_ps(struct emu_rx *rx, uint64_t until_ps)
     return entry ? entry->time_ps : emu_hostif_next_ps(rx->plug.plugged);
 }
 
-/** emu_rx_next_ps - like emu_rx_front_ps(), but without fetching segments from a hostif link. */
+/** emu_rx_next_ps - do emu_rx_front_ps(), but do not fetch segments from a hostif link. */
 static inline uint64_t emu_rx_next_ps(struct emu_rx *rx)
 {
     return emu_rx_front_ps(rx, 0);
@@ -752,7 +752,7 @@ static inline void emu_rx_pay(struct emu_rx *rx, struct emu_dev *dev, uint64_t a
         emu_rx_pay_else(rx, dev, owed, arrive_ps);
 }
 
-/** emu_rx_fetch, emu_tx_fetch - prefetch the next slots of the rings. For dev->fetch(). */
+/** emu_rx_fetch, emu_tx_fetch - prefetch the next slots of the rings, for dev->fetch(). */
 static inline void emu_rx_fetch(const struct emu_rx *rx)
 {
     if (rx->kind != EMU_LINK_LOCAL)

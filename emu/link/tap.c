@@ -8,7 +8,7 @@
 #include "emu/link/link.h"
 #include "emu/link/tap_area.h"
 
-/* A record before it is in the ring. */
+/* A record that is not in the ring yet. */
 struct tap_note {
     uint32_t iface;
     uint64_t time;
@@ -150,7 +150,7 @@ static const struct emu_seg *payload_of(const struct emu_dev *dev, const struct 
     return emu_pool_payload(dev->worker->cache.pool, entry->buf);
 }
 
-/* @at_ps: when the segment departs. @head: the record gets its flags, number and note. */
+/* @at_ps: when the segment departs. @head: its flags, number and note are copied to the record. */
 static void tap_segment(struct emu_taps *taps, uint32_t iface, const struct emu_dev *dev,
                         uint64_t at_ps, const struct emu_hdr *hdr, const struct emu_seg *payload,
                         struct emu_tap_head head)

@@ -76,7 +76,7 @@ struct emu_tap_record {
 
 /* Selects the records to keep. */
 struct emu_tap_filter {
-    struct emu_fault_aim aim; /* which segments, alone or carried by a head or continuation */
+    struct emu_fault_aim aim; /* selects segments, alone or carried by a head or continuation */
     uint32_t what;            /* types of records: bits 1 << enum emu_tap_what */
     uint32_t snap_bytes;      /* maximum number of payload bytes to keep */
 };
@@ -86,17 +86,17 @@ struct emu_tap_filter {
 /* A link end with a tap. */
 struct emu_tap_end {
     const void *end; /* emu_tx or emu_rx */
-    uint32_t sends;  /* interface on which this end sends; an emu_rx sends credits and answers */
+    uint32_t sends;  /* interface on which this end sends; an emu_rx sends credits and ACKs */
     uint32_t takes;  /* emu_rx of a hostif link: interface of arrivals; else EMU_TAP_NOWHERE */
     bool packets;    /* the cable has channels */
-    uint64_t peeked; /* hostif link: the last segment that emu_tap_peeked() recorded */
+    uint64_t peeked; /* hostif link: identifies the last segment that emu_tap_peeked() recorded */
 };
 
 /* The taps of a worker. Owned by the worker while it runs. */
 struct emu_taps {
     struct emu_tap_filter filter;
     enum emu_clock_mode clock;
-    uint64_t credit_ps; /* travel time of a credit */
+    uint64_t credit_ps; /* time that a credit takes to reach the sender */
     struct emu_tap_iface *iface;
     struct emu_tap_ring *ring;
     uint64_t slots; /* number of slots of the ring, a power of two */
@@ -106,10 +106,10 @@ struct emu_taps {
     struct emu_tap_end end[]; /* sorted by address */
 };
 
-/** emu_taps_sort - sort the ends. Call when all are added, before the worker gets @taps. */
+/** emu_taps_sort - sort the ends. Call it after adding all ends, before the worker gets @taps. */
 void emu_taps_sort(struct emu_taps *taps);
 
-/* The functions below are called for tapped links, by the device's worker. They do not allocate. */
+/* The device's worker calls the functions below for tapped links. They allocate no memory. */
 
 /** emu_tap_sent - record that @entry was sent. entry->time_ps is its arrival; clock raw: 0. */
 void emu_tap_sent(const struct emu_tx *tx, const struct emu_entry *entry);

@@ -77,7 +77,7 @@ int emu_tap_area_create(struct emu_tap_area **ret, const struct emu_tap_area *pl
     return 0;
 }
 
-/* Read each field once. */
+/* Copy the beginning of the area. Read each field only once, because it may change. */
 static struct emu_tap_area copy_of(const struct emu_tap_area *area)
 {
     return (struct emu_tap_area){.magic = __atomic_load_n(&area->magic, __ATOMIC_RELAXED),

@@ -18,10 +18,10 @@ struct emu_tap_iface {
     /* "3:5>7:1": from port 5 of switch 3 to port 1 of switch 7; "n4:0" is port 0 of node 4 */
     alignas(EMU_LINE) char name[EMU_TAP_NAME_BYTES];
     _Atomic uint64_t seen;           /* records that passed the filter */
-    _Atomic uint64_t missed;         /* part of `seen` that was dropped: the ring was full */
+    _Atomic uint64_t missed;         /* part of `seen` that was dropped because the ring was full */
     char about[EMU_TAP_ABOUT_BYTES]; /* the ends' names and the direction: "leaf1>spine2, up" */
 };
-static_assert(sizeof(struct emu_tap_iface) % EMU_LINE == 0, "its own cache lines");
+static_assert(sizeof(struct emu_tap_iface) % EMU_LINE == 0, "no interface shares a cache line");
 
 struct emu_tap_ring {
     alignas(EMU_LINE) _Atomic uint64_t put;   /* written by the worker: records so far */
@@ -62,7 +62,7 @@ int emu_tap_area_open(struct emu_tap_area **ret, struct emu_tap_area *head, int 
  */
 void emu_tap_area_close(struct emu_tap_area *area, size_t bytes);
 
-/** emu_tap_iface - return an interface. emu_tap_ring() - return a ring. @head: copy of *@area. */
+/** emu_tap_iface - return interface @i. emu_tap_ring - return ring @i. @head: a copy of *@area. */
 struct emu_tap_iface *emu_tap_iface(struct emu_tap_area *area, uint32_t i);
 struct emu_tap_ring *emu_tap_ring(struct emu_tap_area *area, const struct emu_tap_area *head,
                                   uint32_t i);

@@ -54,7 +54,7 @@ CRC32_TARGET static inline __m128i crc32_times(uint64_t crc, uint32_t by)
     return _mm_clmulepi64_si128(_mm_cvtsi64_si128((long long)crc), _mm_cvtsi64_si128(by), 0);
 }
 
-/* Process four pieces, each as a lane, and combine all four in one step. */
+/* Process four pieces, each as a lane, and combine the four checksums in one step. */
 CRC32_TARGET static inline uint64_t crc32_four(uint64_t crc, const void *const piece[4])
 {
     const uint8_t *const a = piece[0], *const b = piece[1], *const c = piece[2],

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-extern const uint16_t emu_crc16_table[8][256]; /* by number of bytes that follow, and byte */
+extern const uint16_t emu_crc16_table[8][256]; /* [number of bytes that follow][value of byte] */
 
 /**
  * emu_crc16 - return the CRC-16 of the lowest @bytes bytes, at most 8, of @word, lowest byte first.
@@ -37,12 +37,12 @@ uint32_t emu_crc32(uint32_t crc, const void *data, size_t bytes);
 #define EMU_CRC_PIECE 256u
 
 /**
- * emu_crc32_pieces - like emu_crc32(), for data in @pieces separate pieces of EMU_CRC_PIECE bytes.
+ * emu_crc32_pieces - do emu_crc32() for data in @pieces separate pieces of EMU_CRC_PIECE bytes.
  * Pure.
  */
 uint32_t emu_crc32_pieces(uint32_t crc, const void *const piece[], size_t pieces);
 
-/** emu_crc32_tables - as emu_crc32(), without the processor's instruction. Pure. */
+/** emu_crc32_tables - do emu_crc32() without the processor's instruction. Pure. */
 uint32_t emu_crc32_tables(uint32_t crc, const void *data, size_t bytes);
 
 #endif

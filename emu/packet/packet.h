@@ -41,9 +41,9 @@
 #define EMU_VCS          32u   /* virtual channels of a link */
 #define EMU_PRIORITIES   4u    /* priorities of packets; the highest goes first */
 #define EMU_PACKET_BYTES 4096u /* maximum payload of a packet */
-#define EMU_HEAD_BYTES   8u    /* header of the head */
+#define EMU_HEAD_BYTES   8u    /* header of a head */
 #define EMU_CONT_BYTES   4u    /* header of a continuation */
-#define EMU_TAIL_BYTES   8u    /* CRC-32 and id, after the payload */
+#define EMU_TAIL_BYTES   8u    /* CRC-32 and id after the payload */
 #define EMU_REPLY_BYTES  8u    /* an ACK or a NACK on the wire */
 #define EMU_INDEXES      32u   /* a continuation's segment index is below this */
 
@@ -51,8 +51,8 @@
 enum emu_packet_kind {
     EMU_PACKET_HEAD = 16, /* first segment: `head` */
     EMU_PACKET_CONT,      /* further segment: `cont` */
-    EMU_PACKET_ACK,       /* reply: accepted by every destination */
-    EMU_PACKET_NACK       /* reply: not accepted by at least one; send again */
+    EMU_PACKET_ACK,       /* reply: every destination has accepted the packet */
+    EMU_PACKET_NACK       /* reply: a destination has not accepted the packet; send it again */
 };
 
 /* The header of an entry on a cable with channels, in place of struct emu_hdr. */
@@ -65,8 +65,8 @@ struct emu_packet_hdr {
         struct {
             uint32_t tag;    /* the packet's tag */
             uint8_t kind;    /* enum emu_packet_kind; same offset as emu_hdr.kind */
-            uint8_t wire;    /* bytes on the wire - 1 */
-            uint8_t channel; /* on this cable; a copy of the field that the CRC-16 protects */
+            uint8_t wire;    /* number of bytes on the wire, minus 1 */
+            uint8_t channel; /* channel on this cable; copied from the header's field */
             uint8_t last;    /* 1: the packet's last segment */
         };
         uint64_t rest; /* the five fields above, to compare them at once */
@@ -101,7 +101,7 @@ static inline uint8_t emu_packet_priority(uint8_t tclass, bool is_short)
 struct emu_head {
     uint8_t channel;  /* below EMU_VCS */
     uint8_t priority; /* below EMU_PRIORITIES */
-    bool group;       /* dst is a broadcast group, else a node */
+    bool group;       /* dst is a broadcast group; false: a node */
     bool more;        /* a packet to dst follows at once, so the receiver need not delay the ACK */
     uint16_t dst;
     uint16_t bytes; /* length of the packet's payload, 0 to EMU_PACKET_BYTES */
@@ -143,7 +143,7 @@ static inline bool emu_head_unpack(struct emu_head *ret, uint64_t wire)
 
 /**
  * emu_cont_pack, emu_cont_unpack - pack and unpack the 4 bytes of a continuation, with the CRC-16
- * in the upper two. Unpacking returns false if the CRC-16 is wrong. Pure.
+ * in the upper two. emu_cont_unpack() returns false if the CRC-16 is wrong. Pure.
  */
 static inline uint32_t emu_cont_pack(const struct emu_cont *cont)
 {
@@ -155,16 +155,16 @@ static inline uint32_t emu_cont_pack(const struct emu_cont *cont)
 bool emu_cont_unpack(struct emu_cont *ret, uint32_t wire);
 
 /**
- * emu_cont_other - return the bits of a continuation's header that change, including bits of its
- * CRC-16, if the field bits @bits flip. A CRC is linear, so the header of one continuation XOR such
- * bits is the header of another. Pure.
+ * emu_cont_other - return which bits of a continuation's header change, including bits of its
+ * CRC-16, if the bits @bits of its fields flip. A CRC is linear. Therefore the header of one
+ * continuation XOR these bits is the header of another. Pure.
  */
 static inline uint32_t emu_cont_other(uint32_t bits)
 {
     return bits | (uint32_t)(emu_crc16_table[1][bits & 255] ^ emu_crc16_table[0][bits >> 8]) << 16;
 }
 
-/** emu_packet_segments - number of segments of a packet with @bytes payload, at least 1. Pure. */
+/** emu_packet_segments - return how many segments a packet with @bytes of payload has. Pure. */
 static inline uint32_t emu_packet_segments(uint32_t bytes)
 {
     uint32_t rest = bytes + EMU_TAIL_BYTES;
@@ -175,7 +175,7 @@ static inline uint32_t emu_packet_segments(uint32_t bytes)
     return 1 + (rest + EMU_SEG_BYTES - EMU_CONT_BYTES - 1) / (EMU_SEG_BYTES - EMU_CONT_BYTES);
 }
 
-/** emu_packet_most - payload bytes that fit into a packet of @segments (at least 1). Pure. */
+/** emu_packet_most - return how much payload fits into a packet of @segments (at least 1). Pure. */
 static inline uint32_t emu_packet_most(uint32_t segments)
 {
     return EMU_SEG_BYTES - EMU_HEAD_BYTES - EMU_TAIL_BYTES +
@@ -183,8 +183,8 @@ static inline uint32_t emu_packet_most(uint32_t segments)
 }
 
 /**
- * emu_packet_last_wire - bytes on the wire of the last segment of a packet with @bytes payload and
- * @segments segments. Pure.
+ * emu_packet_last_wire - return the length on the wire of the last segment of a packet with @bytes
+ * of payload and @segments segments. Pure.
  */
 static inline uint32_t emu_packet_last_wire(uint32_t bytes, uint32_t segments)
 {
@@ -193,7 +193,7 @@ static inline uint32_t emu_packet_last_wire(uint32_t bytes, uint32_t segments)
     return EMU_CONT_BYTES + bytes - emu_packet_most(segments - 1);
 }
 
-/** emu_packet_wire_bytes - length on the wire of segment @index of a packet with @bytes payload. */
+/** emu_packet_wire_bytes - return the length on the wire of segment @index of a packet. */
 static inline uint32_t emu_packet_wire_bytes(uint32_t bytes, uint32_t index)
 {
     uint32_t segments = emu_packet_segments(bytes);

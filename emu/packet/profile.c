@@ -18,7 +18,7 @@
 #include "emu/util/slurp.h"
 
 #define SECOND_PS 1000000000000u
-/* maximum size of a profile's file; json-c needs up to 250 times as much memory (json.h) */
+/* maximum size of a profile's file, because json-c needs up to 250 times as much memory (json.h) */
 #define FILE_BYTES_MAX (256u << 10)
 
 enum field_kind { FIELD_U64, FIELD_U32, FIELD_NAMED };
@@ -29,8 +29,8 @@ struct field {
     enum field_kind kind;
     uint64_t least, most;      /* range of a number */
     const char *const *values; /* FIELD_NAMED: the names of the enum's values in order, then NULL */
-    size_t raw;    /* offset of the raw_ field that is set along with this one; 0: none */
-    unsigned uses; /* bits IN(enum use): the field has an effect only if all these hold */
+    size_t raw;    /* offset of the raw_ field that is set together with this one; 0: none */
+    unsigned uses; /* bits IN(enum use): the field has an effect only if all of them hold */
 };
 
 #define FIELD(field, ...)                                                          \
@@ -67,7 +67,7 @@ enum use {
 #define ALL     0u
 #define IN(use) (1u << (use))
 
-/* Return which properties a profile has on a clock: bits IN(enum use). */
+/* Return the properties of a profile on a clock: bits IN(enum use). */
 static unsigned uses_of(const struct emu_profile *profile, enum emu_clock_mode mode)
 {
     bool raw = mode == EMU_CLOCK_RAW;
@@ -335,7 +335,7 @@ static int field_number(struct emu_profile *profile, const struct field *field, 
     return 0;
 }
 
-/* Writes the enum as an unsigned int; see the static_assert below. */
+/* Set a field of an enum type. Write the enum as an unsigned int; see the static_assert below. */
 static int field_named(struct emu_profile *profile, const struct field *field, const char *value,
                        char *error, size_t error_bytes)
 {
@@ -356,6 +356,7 @@ _Static_assert(sizeof(enum emu_buffers) == sizeof(unsigned) &&
                    sizeof(enum emu_credit_policy) == sizeof(unsigned) &&
                    sizeof(enum emu_choice) == sizeof(unsigned) &&
                    sizeof(enum emu_combine_order) == sizeof(unsigned) &&
+                   sizeof(enum emu_combine_check) == sizeof(unsigned) &&
                    sizeof(enum emu_routing) == sizeof(unsigned) &&
                    sizeof(enum emu_link_retry) == sizeof(unsigned) &&
                    sizeof(enum emu_trap) == sizeof(unsigned) &&
@@ -464,7 +465,7 @@ static int load_built_in(struct emu_profile *ret, const char *name, char *error,
     return -ENOENT;
 }
 
-/* A name with control characters must not be printed. */
+/* Return whether a name may be printed, because it has no control characters. */
 static bool name_ok(const char *name, const char *end)
 {
     while (name < end && (unsigned char)*name >= ' ' && *name != 127)
@@ -506,7 +507,7 @@ static int file_member(struct emu_profile *profile, const char *key, struct json
                  field->kind == FIELD_NAMED ? "string" : "whole number of at least 0");
 }
 
-/* @raw: set only the fields that are for clock raw only; false: set only the others. */
+/* Set fields from the members of the file's object: those for clock raw only, or all others. */
 static int file_members(struct emu_profile *profile, struct json_object *object, bool raw,
                         char *error, size_t error_bytes)
 {
@@ -566,7 +567,7 @@ static int load_object(struct emu_profile *ret, const char *path, struct json_ob
     return 0;
 }
 
-/* @why: gets the reason if NULL is returned. */
+/* Parse the file. If that fails, return NULL and write the reason to @why. */
 static struct json_object *read_json(const char *path, char *why, size_t why_bytes)
 {
     struct json_object *object = NULL;
@@ -604,10 +605,10 @@ int emu_profile_load(struct emu_profile *ret, const char *what, char *error, siz
     return err;
 }
 
-/* For a value of `buffers`: the field with the number of credits of a cable into a switch. */
+/* For each value of `buffers`, which field has the number of credits of a cable to a switch. */
 struct buffers {
     size_t slots; /* offset of the field in struct emu_profile */
-    bool has_raw; /* clock raw has raw_xpoint_slots credits; false: at least raw_xpoint_slots */
+    bool has_raw; /* clock raw has raw_xpoint_slots credits; false: at least so many */
 };
 
 static const struct buffers buffers[] = {
@@ -638,8 +639,8 @@ static void profile_raw_credits(struct emu_profile *raw)
 }
 
 /*
- * Return the least time-out of replies: threads may wait for cores, and on clock real replies may
- * wait for LINKS_AHEAD links.
+ * Return the least time-out of replies. It allows for threads that wait for cores and, on clock
+ * real, for replies that wait for LINKS_AHEAD links.
  */
 static uint64_t profile_timeout_ps(const struct emu_profile *profile, enum emu_clock_mode mode)
 {

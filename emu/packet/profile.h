@@ -14,11 +14,11 @@
 #include "emu/util/clock.h"
 
 #define EMU_XPOINT_MAX     64  /* maximum number of buffers of a crosspoint */
-#define EMU_RAW_SLOTS      16  /* raw_xpoint_slots of profiles that leave it 0 */
+#define EMU_RAW_SLOTS      16  /* emu_profile_on() uses it if raw_xpoint_slots is 0 */
 #define EMU_INPUT_MAX      255 /* maximum buffers of an input; EMU_XPOINT_MAX at a hostif link */
 #define EMU_UNITS_MAX      16  /* maximum number of combine units of a switch */
 #define EMU_TREE_WIDTH_MAX 16
-#define EMU_TREES_MAX      8             /* maximum of broadcast_trees */
+#define EMU_TREES_MAX      8             /* maximum value of broadcast_trees */
 #define EMU_HOST_DELAY_PS  100000000000u /* 100 ms: a thread of the host may be delayed this long */
 
 /* Only --bound can set these values. They disable time-outs of replies and the limit of retries. */
@@ -34,9 +34,9 @@ enum emu_buffers {
 
 /* What a credit of crosspoint buffers stands for (docs/ARCHITECTURE.md, section 4). */
 enum emu_credit_policy {
-    /* a slot in every crosspoint of the input; returns when the fullest of them has a free slot */
+    /* a slot in every crosspoint of the input; it returns when the fullest one has a free slot */
     EMU_CREDIT_ROW,
-    EMU_CREDIT_COUNTER /* a segment at the switch; returns when its last copy has left */
+    EMU_CREDIT_COUNTER /* a segment at the switch; it returns when the last copy has left */
 };
 
 /*
@@ -86,8 +86,8 @@ enum emu_routing {
 
 /* How adapters carry out a barrier (QsNet III §IV-A). */
 enum emu_barrier_by {
-    EMU_BARRIER_BY_CONDITIONAL, /* an adapter tests all members, then broadcasts the end */
-    EMU_BARRIER_BY_TREE /* adapters combine in a tree; better if members do not arrive together */
+    EMU_BARRIER_BY_CONDITIONAL, /* an adapter tests all members, and then broadcasts the end */
+    EMU_BARRIER_BY_TREE /* adapters combine in a tree; faster if members do not arrive together */
 };
 
 /* What the fabric does if a switch has no route for a packet (a trap). Source: QsNet III §III. */
@@ -112,7 +112,7 @@ struct emu_profile {
     uint64_t switch_ps;        /* delay of a switch, from header in to header out: 90 ns */
     uint64_t nic_send_ps;      /* from post to wire; other segments may overlap with this time */
     uint64_t nic_recv_ps;      /* from wire to memory; other segments may overlap with this time */
-    uint64_t call_ps;          /* clock virtual: time of a call of libfabemu: 0, see nic_send_ps */
+    uint64_t call_ps;          /* clock virtual: time of a libfabemu call: 0, see nic_send_ps */
     uint64_t credit_ps;        /* from a freed slot to a usable credit at the sender */
     /* fabemu traffic: times of the processors and the memory bus of a node; 0: none */
     uint64_t bus_ps_per_byte; /* least time per byte between memory and adapter */
@@ -125,7 +125,7 @@ struct emu_profile {
     uint64_t combine_ps;
     uint64_t combine_header_ps; /* time of a combine unit per contribution: lookup, state, update */
     uint64_t combine_word_ps;   /* additional time per 8-byte word: 4 ns at 250 MHz */
-    uint32_t combine_units;     /* per switch: 1, or more as a tree of one root and leaves */
+    uint32_t combine_units;     /* number per switch: 1, or more in a tree of a root and leaves */
     uint32_t xpoint_slots;      /* buffers of a crosspoint, in segments: 4 */
     uint32_t raw_xpoint_slots;  /* xpoint_slots on clock raw; 0: chosen by the network's size */
     uint32_t input_slots;       /* buffers of an input, in segments, if inputs have any: 8 */
@@ -148,7 +148,7 @@ struct emu_profile {
     uint32_t pool_slots;     /* slots of a link's shared pool, in addition to one per channel: 16 */
     uint32_t raw_pool_slots; /* pool_slots on clock raw: 90, enough for six packets at a time */
     uint32_t light_pending;  /* a link with fewer open channels is lightly loaded */
-    uint64_t reply_timeout_ps; /* after this time without a reply, it or the packet was lost */
+    uint64_t reply_timeout_ps; /* without a reply for this time, the packet counts as lost */
     uint64_t retry_ps;         /* delay before a packet is sent again, doubled each time */
     uint32_t retry_limit;      /* transmissions before a packet is given up */
     enum emu_combining combining;
@@ -156,46 +156,46 @@ struct emu_profile {
     uint64_t barrier_root_ps;    /* from the reply to a barrier's conditional until its broadcast */
     uint32_t tree_width;         /* maximum number of children of an adapter in a tree */
     uint32_t vector_tree_width;  /* tree_width of groups with long vectors: 1, which is a chain */
-    uint32_t broadcast_trees;    /* maximum number of trees of switches of a group: 1 */
+    uint32_t broadcast_trees;    /* maximum number of trees of switches that a group has: 1 */
 };
 
 /* --- properties of the transport: other code calls these and does not read `transport` - */
 
 /**
- * emu_profile_acknowledged - does the network acknowledge packets? If so, it also retransmits lost
- * packets, and hosts can ask for notifications (EMU_NOTIFY). Pure.
+ * emu_profile_acknowledged - return whether the network acknowledges packets. If so, it also
+ * retransmits lost packets, and hosts can ask for notifications (EMU_NOTIFY). Pure.
  */
 static inline bool emu_profile_acknowledged(const struct emu_profile *profile)
 {
     return profile->transport == EMU_TRANSPORT_ACKNOWLEDGED;
 }
 
-/** emu_profile_has_words - do groups have words, and conditionals that test them? Pure. */
+/** emu_profile_has_words - return whether groups have words and network conditionals. Pure. */
 static inline bool emu_profile_has_words(const struct emu_profile *profile)
 {
     return profile->transport == EMU_TRANSPORT_ACKNOWLEDGED;
 }
 
-/** emu_profile_has_packets - do several segments travel as one packet with one header? Pure. */
+/** emu_profile_has_packets - return whether packets of several segments have one header. Pure. */
 static inline bool emu_profile_has_packets(const struct emu_profile *profile)
 {
     return profile->transport == EMU_TRANSPORT_ACKNOWLEDGED;
 }
 
-/** emu_profile_has_engines - is there a link engine between a node and its cables? Pure. */
+/** emu_profile_has_engines - return whether each node has a link engine. Pure. */
 static inline bool emu_profile_has_engines(const struct emu_profile *profile)
 {
     return profile->transport == EMU_TRANSPORT_ACKNOWLEDGED;
 }
 
-/** emu_profile_has_unit_engines - do combine units have link engines, too? Pure. */
+/** emu_profile_has_unit_engines - return whether combine units have link engines. Pure. */
 static inline bool emu_profile_has_unit_engines(const struct emu_profile *profile)
 {
     return profile->transport == EMU_TRANSPORT_ACKNOWLEDGED &&
            profile->combining == EMU_COMBINING_SWITCH;
 }
 
-/** emu_profile_switches_combine - do switches have combine units? Else adapters combine. Pure. */
+/** emu_profile_switches_combine - return whether switches combine; otherwise adapters do. Pure. */
 static inline bool emu_profile_switches_combine(const struct emu_profile *profile)
 {
     return profile->transport == EMU_TRANSPORT_NONE || profile->combining == EMU_COMBINING_SWITCH;
@@ -208,8 +208,8 @@ static inline bool emu_profile_barrier_queries(const struct emu_profile *profile
 }
 
 /**
- * emu_profile_group_slots - number of consecutive slots of a group in the switches' tables, one for
- * each of its trees: a power of two. Pure.
+ * emu_profile_group_slots - return how many consecutive slots a group has in the switches' tables:
+ * one for each of its trees, rounded up to a power of two. Pure.
  */
 static inline uint32_t emu_profile_group_slots(const struct emu_profile *profile)
 {
@@ -220,7 +220,7 @@ static inline uint32_t emu_profile_group_slots(const struct emu_profile *profile
     return slots;
 }
 
-/** emu_profile_retries - do cables between switches have link-level retry? Pure. */
+/** emu_profile_retries - return whether cables between switches have link-level retry. Pure. */
 static inline bool emu_profile_retries(const struct emu_profile *profile)
 {
     return profile->transport == EMU_TRANSPORT_NONE &&
@@ -229,7 +229,7 @@ static inline bool emu_profile_retries(const struct emu_profile *profile)
 
 /* --- times and profiles --------------------------------------------------------------- */
 
-/** emu_wire_ps - how long a segment occupies the wire. Pure. */
+/** emu_wire_ps - return how long a segment occupies the wire. Pure. */
 static inline uint64_t emu_wire_ps(const struct emu_profile *profile, const struct emu_hdr *hdr)
 {
     return (EMU_HDR_BYTES + hdr->len) * profile->link_ps_per_byte;
@@ -284,7 +284,7 @@ static inline uint64_t emu_profile_window_ps(const struct emu_profile *profile, 
     return until_ps > lookahead_ps ? until_ps - lookahead_ps + 1 : 0;
 }
 
-/** emu_profile_credits - credits of a cable into a switch: the slots of its input. Pure. */
+/** emu_profile_credits - return the credits of a cable to a switch: its input's slots. Pure. */
 uint32_t emu_profile_credits(const struct emu_profile *profile);
 
 /**

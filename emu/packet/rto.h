@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rto.h - retransmission time-outs: of a link engine that waits for the reply to a packet, and of a
- * cable with link-level retry (emu/retry/replay.h) that waits for an ACK or NACK.
+ * rto.h - retransmission time-outs: those of a link engine that waits for the reply to a packet,
+ * and those of a cable with link-level retry (emu/retry/replay.h) that waits for an ACK or NACK.
  *
  * On timed clocks the profile gives the time-out. On clock raw a reply takes as long as the host's
  * threads need: microseconds if each has a core, many milliseconds if they share one. On clock raw

@@ -18,7 +18,7 @@ enum emu_fault_packet {
     EMU_FAULT_CONT = 2,
     EMU_FAULT_ACK = 4,
     EMU_FAULT_NACK = 8,
-    EMU_FAULT_CREDIT = 16 /* no entry, but a credit on its way back */
+    EMU_FAULT_CREDIT = 16 /* not an entry, but a credit on its way back */
 };
 
 #define EMU_FAULT_ENTRIES (EMU_FAULT_HEAD | EMU_FAULT_CONT | EMU_FAULT_ACK | EMU_FAULT_NACK)
@@ -30,7 +30,7 @@ struct emu_fault_aim {
     uint32_t kinds;   /* bits 1 << enum emu_kind */
     uint32_t src;     /* node, or EMU_FAULT_ANY */
     uint32_t dst;     /* node, or EMU_FAULT_ANY */
-    uint32_t group;   /* without EMU_GROUP_WIDE, or EMU_FAULT_ANY */
+    uint32_t group;   /* address without EMU_GROUP_WIDE, or EMU_FAULT_ANY */
 };
 
 static inline enum emu_fault_packet emu_fault_packet_of(unsigned kind)
@@ -88,7 +88,7 @@ enum emu_fault_what {
     EMU_FAULT_FLIP_HEADER,
     EMU_FAULT_FLIP_PAYLOAD, /* one bit of the payload, or of the header if there is no payload */
     EMU_FAULT_DUPLICATE,    /* a duplicate follows */
-    EMU_FAULT_DELAY,        /* delayed by by_ps and a random part of jitter_ps */
+    EMU_FAULT_DELAY,        /* it is delayed by by_ps and a random part of jitter_ps */
     EMU_FAULT_SLOW,         /* only counted here; emu_tx_slow() slows the wire */
     EMU_FAULT_STICK,        /* only in the log, not in rules: the entry waited at a stuck port */
     /* only log the nth match; in a combine unit, each operation's first contribution matches */
@@ -101,7 +101,7 @@ struct emu_fault_rule {
     struct emu_fault_aim aim;
     uint64_t nth;              /* hit only the nth matching entry, counted from 1; 0: all */
     uint64_t most;             /* hit at most this many entries; 0: no limit */
-    uint64_t by_ps, jitter_ps; /* EMU_FAULT_DELAY */
+    uint64_t by_ps, jitter_ps; /* EMU_FAULT_DELAY, EMU_FAULT_DUPLICATE */
 };
 
 #endif

@@ -17,7 +17,7 @@
 
 #define EMU_SEG_BYTES     256 /* a whole segment on the wire */
 #define EMU_HDR_BYTES     16
-#define EMU_PAYLOAD_BYTES 240 /* its payload, at most */
+#define EMU_PAYLOAD_BYTES 240 /* its largest payload */
 
 #define EMU_NO_BUF UINT32_MAX /* a segment without payload has no buffer */
 
@@ -45,9 +45,9 @@ static inline void emu_prefetch_to_write(const void *at)
  */
 #define EMU_WINDOW      256
 #define EMU_WINDOW_WIDE 2048
-#define EMU_GROUP_WIDE  (UINT32_C(1) << 31) /* in a group's address: the window is wide */
+#define EMU_GROUP_WIDE  (UINT32_C(1) << 31) /* bit of a group's address: the window is wide */
 
-/** emu_window - number of sequence numbers in the group's window; a power of two. Pure. */
+/** emu_window - return the size of a group's window in sequence numbers. Pure. */
 static inline uint32_t emu_window(uint32_t group)
 {
     return group & EMU_GROUP_WIDE ? EMU_WINDOW_WIDE : EMU_WINDOW;
@@ -84,8 +84,9 @@ enum emu_kind_bits {
 };
 
 /*
- * Words per group in each member's adapter, initially 0. The member's host writes them. A network
- * conditional compares the same word of all members with a value, and is true if all match.
+ * Number of words that a group has in each member's adapter. They are 0 at first, and the member's
+ * host writes them. A network conditional compares the same word of all members with a value, and
+ * is true if all match.
  * Source: QsNet III §IV-A.
  */
 #define EMU_WORDS 16
@@ -111,8 +112,8 @@ static inline bool emu_word_is(uint64_t word, uint64_t value, unsigned test)
 enum emu_test_answer { EMU_TEST_FALSE, EMU_TEST_TRUE };
 
 enum emu_test_until {
-    EMU_TEST_ONCE,     /* test once; any NACK makes the conditional false */
-    EMU_TEST_UNTIL,    /* test until true; answered false only if the adapter has too many tests */
+    EMU_TEST_ONCE,     /* test once; a NACK makes the conditional false */
+    EMU_TEST_UNTIL,    /* test until it is true; false only if the adapter has too many tests */
     EMU_TEST_TAKE_BACK /* cancel the test with the number hdr.seq */
 };
 
@@ -120,8 +121,8 @@ enum emu_test_until {
 struct emu_word {
     uint64_t value;
     /*
-     * EMU_SET: below EMU_WORDS; or EMU_WORDS to choose the range: `value` is its first word, plus
-     * 2^32 times the number of words. EMU_TEST: below EMU_WORDS + EMU_MEMORY_WORDS
+     * EMU_SET: below EMU_WORDS, or EMU_WORDS to choose the range. Then `value` is the range's first
+     * word plus 2^32 times its number of words. EMU_TEST: below EMU_WORDS + EMU_MEMORY_WORDS.
      */
     uint32_t word;
     uint8_t test;  /* EMU_TEST: enum emu_test */
@@ -142,8 +143,8 @@ struct emu_hdr {
 static_assert(sizeof(struct emu_hdr) == EMU_HDR_BYTES, "the header is 16 bytes");
 
 /**
- * emu_hdr_from - return @word, the first word of a header, with its source replaced by @src. (To
- * store only the source, and then load the word, would stall the processor.) Pure.
+ * emu_hdr_from - return @word, the first word of a header, with its source replaced by @src.
+ * (Storing only the source and then loading the word would stall the processor.) Pure.
  */
 static inline uint64_t emu_hdr_from(uint64_t word, uint32_t src)
 {
@@ -216,7 +217,7 @@ struct emu_seg {
 static_assert(sizeof(struct emu_seg) == EMU_SEG_BYTES, "a segment is 256 bytes");
 
 /**
- * emu_copy - memcpy() that is always a library call. For lengths that GCC knows to be short, GCC
+ * emu_copy - do memcpy(), always by a library call. For lengths that GCC knows to be short, GCC
  * would inline "rep movs", whose start-up takes as long as the library's copy of a whole segment.
  */
 extern void *emu_copy(void *to, const void *from, size_t bytes) __asm__("memcpy");

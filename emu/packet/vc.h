@@ -44,7 +44,7 @@ struct emu_vcs {
     uint32_t occupied; /* bit per channel whose `used` is not 0 */
     uint32_t paid;     /* bit per channel that has collected all slots for its segments */
     uint8_t last_opened;
-    bool turns;            /* true: open the channels round robin; false: the lowest closed one */
+    bool turns;            /* open the channels round robin; false: open the lowest closed one */
     uint8_t pool;          /* free slots of the receiver's pool; 0 while collecting */
     uint8_t collector;     /* channel that collects slots; EMU_VCS: none */
     uint8_t need;          /* slots that the collector still needs */
@@ -87,7 +87,7 @@ static inline int emu_vcs_open(struct emu_vcs *channels, uint32_t tag)
     return channels->last_opened;
 }
 
-/** emu_vcs_close - close channel @c on the reply to packet @tag; return false if it is stale. */
+/** emu_vcs_close - close channel @c on the reply to packet @tag; return false for a stale reply. */
 static inline bool emu_vcs_close(struct emu_vcs *channels, uint32_t c, uint32_t tag)
 {
     if (!(channels->open >> c & 1) || channels->tag[c] != tag)
@@ -103,7 +103,7 @@ static inline uint32_t emu_vcs_pending(const struct emu_vcs *channels)
 
 /* --- slots -------------------------------------------------------------------------- */
 
-/** emu_vcs_room - bit per channel: its next segment has a slot. Not valid for the collector. */
+/** emu_vcs_room - return the channels whose next segment has a slot. Not for the collector. */
 static inline uint32_t emu_vcs_room(const struct emu_vcs *channels)
 {
     return channels->pool ? UINT32_MAX : ~channels->occupied | channels->paid;
@@ -131,13 +131,13 @@ static inline void emu_vcs_collect(struct emu_vcs *channels)
     channels->paid |= 1u << c;
 }
 
-/** emu_vcs_room_for - number of segments that channel @c, without reserved slots, can send now. */
+/** emu_vcs_room_for - return how many segments channel @c, without reserved slots, can send now. */
 static inline uint32_t emu_vcs_room_for(const struct emu_vcs *channels, uint32_t c)
 {
     return channels->pool + !channels->used[c];
 }
 
-/** emu_vcs_room_new - as emu_vcs_room_for(), for the channel that emu_vcs_open() would open. */
+/** emu_vcs_room_new - do emu_vcs_room_for() for the channel that emu_vcs_open() would open. */
 static inline uint32_t emu_vcs_room_new(const struct emu_vcs *channels)
 {
     return channels->pool + ((channels->usable & ~channels->open & ~channels->occupied) != 0);
@@ -202,7 +202,7 @@ static inline uint32_t emu_vcs_return_all(struct emu_vcs *channels, uint32_t c, 
 }
 
 /**
- * emu_vcs_collecting - does a channel collect slots? If so, no other channel may begin to collect.
+ * emu_vcs_collecting - return whether a channel collects slots. If so, no other one may begin to.
  */
 static inline bool emu_vcs_collecting(const struct emu_vcs *channels)
 {

@@ -63,11 +63,12 @@ int emu_intake_insert(struct emu_intake *intake, struct emu_rx *rx, uint32_t cre
         !emu_ring_create(&intake->to.data, &data, credits) ||
         !emu_credit_create(&credit, &intake->paid, credits)) {
         emu_intake_free(intake);
+        *intake = (struct emu_intake){.room = 0}; /* because its owner frees it, too */
         return -ENOMEM;
     }
     intake->room = intake_room(rx);
     intake->wire = *rx;
-    /* segments are recorded for a capture at the device's own receiver, so not here */
+    /* the device's own receiver records segments for a capture, so they are not recorded here */
     intake->wire.tapped = false;
     rx->cross_worker = false; /* the intake, which is in the same device, is now its sender */
     intake->to.kind = EMU_LINK_LOCAL;
@@ -220,7 +221,7 @@ static void intake_send_answer(struct emu_intake *intake, uint64_t at_ps)
     emu_rx_notify(&intake->wire, intake->wire.owner->worker);
 }
 
-/* Raise the pending answer to @answer. A higher kind of answer includes the lower ones. */
+/* Raise the pending answer to @answer. Each kind of answer includes the kinds below it. */
 static void intake_answer(struct emu_intake *intake, enum emu_answer answer)
 {
     if (answer > intake->answer)
@@ -322,7 +323,7 @@ uint64_t emu_intake_take(struct emu_intake *intake, uint64_t until_ps)
                           : emu_rx_next_ps(&intake->wire);
 }
 
-/* Apply the faults, which may lose or forge credits, to @count credits. Return how many to send. */
+/* Apply the faults, which may lose or forge credits. Return how many to send instead of @count. */
 static uint32_t intake_credits(struct emu_intake *intake, uint32_t count, uint64_t at_ps)
 {
     uint32_t go = 0;
@@ -334,7 +335,7 @@ static uint32_t intake_credits(struct emu_intake *intake, uint32_t count, uint64
     return go;
 }
 
-/* Return to the sender the credits of the device and those of lost segments, in order of time. */
+/* Return the device's credits and those of lost segments to the sender, in order of time. */
 static void intake_pay(struct emu_intake *intake)
 {
     const struct emu_credit *paid;

@@ -36,7 +36,7 @@ struct emu_replay;
 enum emu_answer {
     EMU_ANSWER_NONE,
     EMU_ANSWER_ACK, /* all segments with lower numbers have arrived */
-    /* as ACK, and asks the sender to resend all segments, beginning with this number */
+    /* like ACK; also asks the sender to resend all segments from this number on */
     EMU_ANSWER_AGAIN
 };
 
@@ -58,17 +58,17 @@ struct emu_intake {
     struct emu_hdr *over; /* EMU_INTAKE_FORGED elements; one per pair of nodes or group */
     uint32_t overs;
 
-    /* Without retry: credits to be returned to the sender. */
+    /* Without retry: credits to return to the sender. */
     struct emu_credit_end paid;
-    /* ring of EMU_INTAKE_LOST: when the credits of lost segments reach the sender */
+    /* ring of EMU_INTAKE_LOST times at which the credits of lost segments reach the sender */
     uint64_t *lost_ps;
     /* indexes of the oldest and the next element of lost_ps, free-running */
     uint32_t lost_at, lost_to;
 
     /* With retry: */
-    /* the sending half; NULL: no retry. Not accessed while workers run */
+    /* the sending half, which is not accessed while workers run; NULL: no retry */
     const struct emu_replay *remote;
-    bool requested;         /* resend was requested, and `expected` has not arrived since */
+    bool requested;         /* a resend was requested, and `expected` has not arrived since then */
     enum emu_answer answer; /* pending answer; raw: emu_intake_give() sends it */
     uint32_t expected;      /* sequence number of the next segment to take */
     /* sequence numbers by slot of the cable's ring; the sender writes them */
@@ -79,9 +79,9 @@ struct emu_intake {
 
     struct {
         _Atomic uint64_t lost;    /* segments that will never be delivered */
-        _Atomic uint64_t overrun; /* part of `lost`: found no free slot */
-        _Atomic uint64_t damaged; /* retry: dropped, because the checksum was wrong */
-        _Atomic uint64_t gaps;    /* retry: dropped, because an earlier number was missing */
+        _Atomic uint64_t overrun; /* part of `lost`: segments that found no free slot */
+        _Atomic uint64_t damaged; /* retry: dropped because of a wrong checksum */
+        _Atomic uint64_t gaps;    /* retry: dropped because an earlier number was missing */
         _Atomic uint64_t doubles; /* dropped duplicates */
         /* retry: the link was down, and the segment left by another route */
         _Atomic uint64_t missed;
@@ -111,7 +111,7 @@ void emu_intake_free(struct emu_intake *intake);
 /**
  * emu_intake_take - move the entries that have arrived by @until_ps to the ring inside the device,
  * and signal the device (emu_dev_add_event()). Returns when the next entry arrives, or EMU_NEVER if
- * that is not known. Thread: the device's.
+ * that is not known. Thread: the device's worker.
  */
 uint64_t emu_intake_take(struct emu_intake *intake, uint64_t until_ps);
 
@@ -122,7 +122,7 @@ uint64_t emu_intake_take(struct emu_intake *intake, uint64_t until_ps);
 void emu_intake_overruns(struct emu_intake *intake,
                          void (*report)(void *ctx, const struct emu_hdr *hdr), void *ctx);
 
-/** emu_intake_give - send credits or answers to the sender. Thread: the device's, after a step. */
+/** emu_intake_give - after a step, send credits or answers. Thread: the device's worker. */
 void emu_intake_give(struct emu_intake *intake);
 
 /**

@@ -13,7 +13,7 @@
 #include "emu/util/now.h"
 #include "emu/util/random.h"
 
-/* first sequence number: it wraps around soon, so every run tests the wrap-around */
+/* first sequence number: numbers wrap around soon, so every run tests the wrap-around */
 #define REPLAY_BEGINS (UINT32_MAX - 20)
 #define REPLAY_SLOTS  4u          /* slots of a ring per slot of the replay buffer */
 #define REPLAY_TRIES  6u          /* maximum number of doublings of the time-out */
@@ -213,7 +213,7 @@ static void replay_measure_rtt(struct emu_replay *replay, uint32_t number)
     emu_rto_sample(&replay->rto, replay->pass_ps - replay->timed_ps);
 }
 
-/* Return whether the arriving answer is lost by a fault of the direction in which it travels. */
+/* Return whether a fault of the direction in which the arriving answer travels loses it. */
 static bool replay_loses_answer(struct emu_replay *replay)
 {
     const struct emu_faults *faults = replay->faults;
@@ -235,7 +235,7 @@ static void replay_acknowledged(struct emu_replay *replay, uint32_t number, uint
     for (; replay->first != number; replay->first++)
         emu_pool_drop(cache, replay_kept(replay, replay->first)->buf);
     if ((int32_t)(replay->next - replay->first) < 0)
-        replay->next = replay->first; /* these segments arrived before they were sent again */
+        replay->next = replay->first; /* these segments need not be sent again any more */
     replay->tries = 0;
     replay_measure_rtt(replay, number);
     replay_wait(replay, at_ps);
@@ -259,8 +259,8 @@ static bool replay_has_new(const struct emu_replay *replay)
 }
 
 /*
- * Send the next segment, new or again, to arrive at @there_ps. The caller has checked that there is
- * a segment to send, and a free slot in the cable's ring.
+ * Send the next segment, which is new or sent again, so that it arrives at @there_ps. The caller
+ * has checked that there is a segment to send, and a free slot in the cable's ring.
  */
 static void replay_send(struct emu_replay *replay, uint64_t there_ps)
 {
@@ -361,7 +361,7 @@ static void replay_depart(struct emu_replay *replay, uint64_t at_ps)
     emu_tx_notify(&replay->wire, dev->worker);
 }
 
-/* Process the events up to @until_ps in the order of time. At equal times answers come first. */
+/* Process the events up to @until_ps in order of time. At the same time, answers come first. */
 static uint64_t replay_run_timed(struct emu_replay *replay, uint64_t until_ps)
 {
     replay->pass_ps = until_ps;

@@ -5,10 +5,10 @@
  * The sending device writes its segments into a ring inside the device. The *replay buffer* takes
  * each segment from this ring, gives it a sequence number, puts it on the cable, and keeps it, with
  * a reference to its payload, until the receiver (the *intake*, intake.h) acknowledges it. If the
- * receiver asks for a segment again, or does not answer in time, the replay buffer sends that
- * segment and all later ones again, in order. They occupy the wire like any segment, and new
- * segments wait behind them. While the link is down nothing is sent and nothing is dropped. An
- * *answer* is the receiver's acknowledgment or request.
+ * receiver asks for a segment again, the replay buffer sends it and all later ones again, in order.
+ * If no answer comes in time, it sends all unacknowledged segments again. Retransmissions occupy
+ * the wire like any segment, and new segments wait behind them. While the link is down nothing is
+ * sent and nothing is dropped. An *answer* is an acknowledgment or request of the receiver.
  *
  * Credits are independent of retry. A segment holds a credit from when the device sends it until it
  * leaves the receiver's buffer. Therefore credits also limit the number of unacknowledged segments.
@@ -36,7 +36,7 @@
 /* The sending half of a cable. Owned by the sending device. */
 struct emu_replay {
     struct emu_rx from; /* receives the segments that the device has sent */
-    struct emu_tx wire; /* fills the cable's ring */
+    struct emu_tx wire; /* sends into the cable's ring */
     uint64_t flight_ps; /* time from a segment's departure to its arrival at the remote device */
     uint64_t lookahead_ps;
     uint64_t timeout_ps;
@@ -63,7 +63,7 @@ struct emu_replay {
     /* Clocks raw and real: the time-out follows measured round trips. */
     struct emu_rto rto;
     uint64_t pass_ps; /* end of this iteration of the worker's loop; not used in simulated time */
-    /* a round trip is being measured, of segment `timed`, which was sent only once */
+    /* the round trip of segment `timed`, which was sent only once, is being measured */
     bool times;
     uint32_t timed;
     uint64_t timed_ps; /* start of this round trip */
@@ -78,8 +78,8 @@ struct emu_replay {
 /**
  * emu_retry_join - connect two devices by a cable with link-level retry. (emu_link_join() connects
  * them without retry.) @tx belongs to a device that calls emu_replay_run(), @rx to one that calls
- * emu_intake_take() and emu_intake_give(). @replay, @intake: zeros; their owners free them, after
- * an error, too. Errors: -ENOMEM.
+ * emu_intake_take() and emu_intake_give(). @replay, @intake: zeros; their owners free them, even
+ * after an error. Errors: -ENOMEM.
  */
 int emu_retry_join(struct emu_replay *replay, struct emu_tx *tx, struct emu_dev *from,
                    uint8_t from_port, struct emu_intake *intake, struct emu_rx *rx,
@@ -99,8 +99,9 @@ uint32_t emu_retry_window(uint32_t credits);
 void emu_replay_free(struct emu_replay *replay);
 
 /**
- * emu_replay_run - process answers and send, after the device's step. Timed: returns the time of
- * the next event, or EMU_NEVER. Raw: returns how long the worker may sleep. Thread: the device's.
+ * emu_replay_run - process answers and send segments, after the device's step. Timed: returns the
+ * time of the next event, or EMU_NEVER. Raw: returns how long the worker may sleep. Thread: the
+ * device's worker.
  */
 uint64_t emu_replay_run(struct emu_replay *replay, uint64_t until_ps);
 
@@ -110,14 +111,14 @@ uint64_t emu_replay_run(struct emu_replay *replay, uint64_t until_ps);
  */
 void emu_replay_link(struct emu_replay *replay, bool up, uint64_t at_ps);
 
-/** emu_replay_slow - as emu_tx_slow(), for this cable. Thread: any, while the device is stopped. */
+/** emu_replay_slow - do emu_tx_slow() for this cable. Thread: any, while the device is stopped. */
 void emu_replay_slow(struct emu_replay *replay, struct emu_slow *slow, uint32_t factor);
 
 /* What to do with a segment that waits for a cable that is down. */
 enum emu_reroute_fate {
     EMU_REROUTE_WAITS,   /* let it wait, and all segments behind it, too */
     EMU_REROUTE_FORWARD, /* deliver it to the remote device by another path */
-    /* return it to the device that sent it, as if the remote device had sent it */
+    /* return it to its sending device, as if the remote device had sent it */
     EMU_REROUTE_BACK,
     EMU_REROUTE_DONE /* drop it; the callback has done everything else */
 };
@@ -134,7 +135,7 @@ struct emu_reroute {
     uint32_t depth;      /* if `near` is NULL: extra credits of a cable between hosts; else 0 */
     uint32_t most;       /* maximum number of segments to reroute */
     uint64_t at_ps;      /* timed: when rerouted segments arrive; before the devices' next step */
-    /* decides about a segment; called again later for a segment that waits */
+    /* decides what to do with a segment; called again later for a segment that waits */
     enum emu_reroute_fate (*may)(void *ctx, const struct emu_entry *entry);
     void *ctx;
 };

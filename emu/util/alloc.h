@@ -9,7 +9,7 @@
 
 #define EMU_LINE 64 /* bytes of a cache line; shared data has one writer per line */
 
-/** emu_zeros - allocate @bytes zero bytes, rounded up to whole cache lines. NULL: no memory. */
+/** emu_zeros - allocate @bytes zero bytes, rounded up to cache lines; NULL: there is no memory. */
 static inline void *emu_zeros(size_t bytes)
 {
     size_t whole = bytes ? (bytes + EMU_LINE - 1) / EMU_LINE * EMU_LINE : EMU_LINE;

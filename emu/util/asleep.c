@@ -23,7 +23,7 @@ static char thread_state(int tasks, const char *tid)
     bytes = read(file, text, sizeof text - 1);
     close(file);
     text[bytes > 0 ? bytes : 0] = '\0';
-    name_end = strrchr(text, ')'); /* the last one, because the name may contain any byte */
+    name_end = strrchr(text, ')'); /* the last ')', because the name may contain any byte */
     return name_end && strlen(name_end) > 2 ? name_end[2] : 0;
 }
 

@@ -9,13 +9,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** emu_bit - the set of @n only; @n < 64. */
+/** emu_bit - return the set of @n only; @n < 64. */
 static inline uint64_t emu_bit(uint32_t n)
 {
     return (uint64_t)1 << n;
 }
 
-/** emu_bits_below - the set of all numbers below @n; @n <= 64. */
+/** emu_bits_below - return the set of all numbers below @n; @n <= 64. */
 static inline uint64_t emu_bits_below(uint32_t n)
 {
     return n >= 64 ? UINT64_MAX : emu_bit(n) - 1;
@@ -27,19 +27,19 @@ static inline bool emu_bits_several(uint64_t bits)
     return bits & (bits - 1);
 }
 
-/** emu_bits_first - the least of @bits, which is not empty. */
+/** emu_bits_first - return the least of @bits, which is not empty. */
 static inline uint32_t emu_bits_first(uint64_t bits)
 {
     return (uint32_t)__builtin_ctzll(bits);
 }
 
-/** emu_bits_last - the greatest of @bits, which is not empty. */
+/** emu_bits_last - return the greatest of @bits, which is not empty. */
 static inline uint32_t emu_bits_last(uint64_t bits)
 {
     return 63 - (uint32_t)__builtin_clzll(bits);
 }
 
-/** emu_bits_nth - the element of @bits that has exactly @n others below it. It must exist. */
+/** emu_bits_nth - return the element of @bits with exactly @n others below it. It must exist. */
 static inline uint32_t emu_bits_nth(uint64_t bits, uint32_t n)
 {
     while (n--)
@@ -48,8 +48,8 @@ static inline uint32_t emu_bits_nth(uint64_t bits, uint32_t n)
 }
 
 /**
- * emu_bits_next - round robin: the least element of @bits above @last, or else the least of all.
- * @bits is not empty.
+ * emu_bits_next - round robin: return the least element of @bits above @last, or else the least of
+ * all. @bits is not empty.
  */
 static inline uint32_t emu_bits_next(uint64_t bits, uint32_t last)
 {

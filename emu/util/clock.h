@@ -16,7 +16,7 @@
  * workers, and subtracts EMU_REBASE_BY_PS (13 days) from the clock and from all stored times
  * (apps/fabric/drive.c). Times before the new zero become 0. While no process is attached, the
  * clock is not rebased, and no segment moves. When the first process attaches, the missed rebases
- * are done. Clock virtual ends at EMU_LAST_PS, 53 days.
+ * are made up for. Clock virtual ends at EMU_LAST_PS, 53 days.
  *
  * Processes are not stopped for a rebase. So times in a host interface belong to a clock that is
  * never rebased, modulo 2^64, and are compared by their difference.
@@ -28,7 +28,7 @@
 
 enum emu_clock_mode {
     EMU_CLOCK_RAW,    /* times are ignored, and everything happens as soon as possible */
-    EMU_CLOCK_REAL,   /* nothing arrives before its time on the host's monotonic clock */
+    EMU_CLOCK_REAL,   /* no event happens before its time on the host's monotonic clock */
     EMU_CLOCK_VIRTUAL /* simulated time: emu/worker/windows.h */
 };
 

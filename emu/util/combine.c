@@ -41,7 +41,7 @@ static combine_fn *const combine_loop[EMU_OPS][EMU_TYPES] = {
 #include "emu/util/combine.def"
 };
 
-/* Logarithms of sizes, so that no segment needs a division. */
+/* The logarithms of sizes are stored, so that no segment needs a division. */
 #define LOG2(BYTES)      \
     ((BYTES) == 1    ? 0 \
      : (BYTES) == 2  ? 1 \

@@ -19,7 +19,7 @@ enum emu_op {
     EMU_BAND, /* bitwise: integers only */
     EMU_BOR,
     EMU_BXOR,
-    EMU_MINLOC, /* pairs only: the smaller value wins; on a tie the smaller index */
+    EMU_MINLOC, /* pairs only: the smaller value wins or, if both are equal, the smaller index */
     EMU_MAXLOC,
     EMU_OPS
 };
@@ -59,10 +59,10 @@ enum emu_relation {
     EMU_LESS = 1,
     EMU_EQUAL = 2,
     EMU_GREATER = 4,
-    EMU_UNORDERED = 8 /* one is not a number, or they are different complex numbers */
+    EMU_UNORDERED = 8 /* an element is not a number, or they are different complex numbers */
 };
 
-/** emu_type_bytes - size of an element in bytes; 0 for an unknown type. Pure. */
+/** emu_type_bytes - return the size of an element in bytes; 0 for an unknown type. Pure. */
 size_t emu_type_bytes(unsigned type);
 
 /* Bytes of an element, a power of two; 0 if the operation does not apply to the type. */

@@ -26,7 +26,7 @@ static char *buf_end(const struct emu_json_buf *buf)
 
 /*
  * Make space for @more bytes. The used bytes are moved to the front only if at least as many bytes
- * are free there. So moving costs no more than reading those bytes did.
+ * are free there. So moving takes no longer than reading those bytes did.
  */
 static int buf_reserve(struct emu_json_buf *buf, size_t more)
 {
@@ -332,7 +332,7 @@ ssize_t emu_json_read(struct emu_json_buf *in, int fd, struct emu_json_fds *ret,
     if (ret) {
         *ret = (struct emu_json_fds){.fd = EMU_JSON_NONE};
         msg.msg_control = space.bytes;
-        /* further descriptors are lost */
+        /* if more descriptors arrive, they are lost */
         msg.msg_controllen = CMSG_LEN(EMU_JSON_FDS * sizeof(int));
     }
     if (err)
@@ -418,7 +418,7 @@ static bool name_has_controls(const char *name)
 {
     size_t bytes = strlen(name);
     char *copy = strdup(name);
-    bool ret = true; /* if there is no memory */
+    bool ret = true; /* the result if there is no memory */
 
     if (copy) {
         emu_no_controls(copy, bytes);

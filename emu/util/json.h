@@ -35,7 +35,7 @@ struct emu_json_fds {
     bool lost; /* a received descriptor was lost, because this process has too many open */
 };
 
-/** emu_json_free - free a buffer's memory. The buffer is empty then and can be used again. */
+/** emu_json_free - free a buffer's memory. Afterwards the buffer is empty and can be used again. */
 void emu_json_free(struct emu_json_buf *buf);
 
 /** emu_json_excess - return by how many bytes a buffer's memory exceeds EMU_JSON_KEEP. */
@@ -57,7 +57,7 @@ int emu_json_put(struct emu_json_buf *out, struct json_object *message, size_t m
 /** emu_json_put_line - queue a line given as text without newline. Errors: as emu_json_put(). */
 int emu_json_put_line(struct emu_json_buf *out, const char *line, size_t bytes, size_t most);
 
-/** emu_json_put_text - queue a part of a line. @ends: the last part. Errors: as emu_json_put(). */
+/** emu_json_put_text - queue a part of a line; @ends: the last part. Errors: as emu_json_put(). */
 int emu_json_put_text(struct emu_json_buf *out, const char *text, size_t bytes, bool ends,
                       size_t most);
 
@@ -69,7 +69,7 @@ int emu_json_put_text(struct emu_json_buf *out, const char *text, size_t bytes, 
 ssize_t emu_json_send(struct emu_json_buf *out, int fd, size_t bytes,
                       const struct emu_json_fds *fds, int flags);
 
-/** emu_json_write - emu_json_send() for a file or pipe, by one write(). */
+/** emu_json_write - do emu_json_send() for a file or pipe, by one write(). */
 ssize_t emu_json_write(struct emu_json_buf *out, int fd, size_t bytes);
 
 /**
@@ -80,9 +80,10 @@ ssize_t emu_json_write(struct emu_json_buf *out, int fd, size_t bytes);
 ssize_t emu_json_read(struct emu_json_buf *in, int fd, struct emu_json_fds *ret, int flags);
 
 /**
- * emu_json_next - take the next whole line and parse it. The caller frees *ret: json_object_put().
- * @containers_max: the largest number of lists and objects that the line may contain. json-c needs
- * up to 750 bytes of memory for `{},`, but only 40 for any other byte of a line.
+ * emu_json_next - take the next whole line and parse it. The caller frees *ret by
+ * json_object_put(). @containers_max: the largest number of lists and objects that the line may
+ * contain. json-c needs up to 750 bytes of memory for `{},`, but only 40 for any other byte of a
+ * line.
  * Returns 1; 0 if there is no whole line yet; -EBADMSG if the line is not a JSON object or contains
  * too many lists and objects; -EMSGSIZE if the line is longer than @line_max.
  */
@@ -113,8 +114,9 @@ double emu_json_double(struct json_object *message, const char *field, double ot
 bool emu_json_true(struct json_object *message, const char *field);
 
 /**
- * emu_json_count, emu_json_at - number of elements of a list, and element @i. If @list is no list,
- * because another program sent it, they return 0 and NULL; json-c's functions abort the process.
+ * emu_json_count, emu_json_at - return how many elements a list has, and element @i. If @list is no
+ * list, because another program sent it, they return 0 and NULL. json-c's functions would abort the
+ * process.
  */
 size_t emu_json_count(struct json_object *list);
 struct json_object *emu_json_at(struct json_object *list, size_t i);

@@ -57,7 +57,7 @@ void nearest_try(struct nearest *nearest, const char *name)
 static struct nearest_text ask_for(const char *word, size_t length, const char *names)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789-_";
-    /* @name: the nearest so far and the next candidate, in either order */
+    /* @name: the most similar name so far and the next candidate, in either order */
     char wanted[LETTERS_MAX + 2], name[2][LETTERS_MAX + 1];
 
     snprintf(wanted, sizeof wanted, "%.*s", (int)length, word);

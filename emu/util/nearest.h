@@ -34,10 +34,10 @@ struct nearest_text nearest_question(const struct nearest *nearest, const char *
 /**
  * nearest_in - find a misspelt word and ask whether a similar name was meant. Returns the same text
  * as nearest_question(). Pure.
- * @words: one or more, separated by commas. The question is about the first word that is not in
- * @names but resembles a name. In each word, everything from '=' or ':' on is ignored.
+ * @words: one or more words, separated by commas. The question is about the first word that is not
+ * in @names but resembles a name. In each word, everything from '=' or ':' on is ignored.
  * @names: a text for people, such as "raw, real or virtual". Each word in it that begins with a
- * small letter counts as a name.
+ * lower-case letter counts as a name.
  */
 struct nearest_text nearest_in(const char *words, const char *names);
 

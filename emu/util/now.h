@@ -14,13 +14,13 @@ static inline uint64_t emu_time_ns(clockid_t clock)
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/** emu_now_ns - time of the monotonic clock, which all processes of a host share. Thread: any. */
+/** emu_now_ns - return the time of the monotonic clock, which all processes of a host share. */
 static inline uint64_t emu_now_ns(void)
 {
     return emu_time_ns(CLOCK_MONOTONIC);
 }
 
-/** emu_now_ms - emu_now_ns() in ms. Thread: any. */
+/** emu_now_ms - return emu_now_ns() in ms. Thread: any. */
 static inline int64_t emu_now_ms(void)
 {
     return (int64_t)(emu_now_ns() / 1000000u);

@@ -8,7 +8,7 @@
 
 #include "emu/util/plugin_build.h"
 
-/* The first folder is relative to the running program, because the prefix may have been moved. */
+/* The first folder is relative to the running program, because an installation may be moved. */
 static const char *const installed[] = {PLUGIN_BESIDE, PLUGIN_INSTALLED};
 
 static bool holds(const char *dir, const char *file)

@@ -31,19 +31,19 @@ static inline emu_ports emu_port(uint32_t n)
     return emu_bit(n);
 }
 
-/** emu_port_if - the set of @n if @so, else the empty set; computed without a branch. */
+/** emu_port_if - return the set of @n if @so, else the empty set, without a branch. */
 static inline emu_ports emu_port_if(uint32_t n, bool so)
 {
     return (uint64_t)so << n;
 }
 
-/** emu_ports_if - @set if @so, else the empty set; computed without a branch. */
+/** emu_ports_if - return @set if @so, else the empty set, without a branch. */
 static inline emu_ports emu_ports_if(emu_ports set, bool so)
 {
     return -(uint64_t)so & set;
 }
 
-/** emu_ports_below - all numbers below @n; @n <= EMU_PORTS_MAX. */
+/** emu_ports_below - return all numbers below @n; @n <= EMU_PORTS_MAX. */
 static inline emu_ports emu_ports_below(uint32_t n)
 {
     return emu_bits_below(n);
@@ -74,31 +74,31 @@ static inline uint32_t emu_ports_count(emu_ports set)
     return (uint32_t)__builtin_popcountll(set);
 }
 
-/** emu_ports_first - the smallest number in @set, which is not empty. */
+/** emu_ports_first - return the smallest number in @set, which is not empty. */
 static inline uint32_t emu_ports_first(emu_ports set)
 {
     return emu_bits_first(set);
 }
 
-/** emu_ports_nth - the number in @set that has exactly @n smaller ones in it. It must exist. */
+/** emu_ports_nth - return the number with exactly @n smaller ones in @set. It must exist. */
 static inline uint32_t emu_ports_nth(emu_ports set, uint32_t n)
 {
     return emu_bits_nth(set, n);
 }
 
-/** emu_ports_next - round robin: the first number in @set above @last, or else the smallest. */
+/** emu_ports_next - round robin: return the first number in @set above @last, or the smallest. */
 static inline uint32_t emu_ports_next(emu_ports set, uint32_t last)
 {
     return emu_bits_next(set, last);
 }
 
-/** emu_ports_signalled - all ports whose emu_port_signal() is in the word @signals. */
+/** emu_ports_signalled - return all ports whose emu_port_signal() is in the word @signals. */
 static inline emu_ports emu_ports_signalled(uint64_t signals)
 {
     return signals;
 }
 
-/** emu_ports_signals - the signals of all ports in @set. */
+/** emu_ports_signals - return the signals of all ports in @set. */
 static inline uint64_t emu_ports_signals(emu_ports set)
 {
     return set;
@@ -286,15 +286,15 @@ static inline bool emu_ports_take(struct emu_ports_left *left, uint32_t *ret)
 #define EMU_NO_PORTS ((emu_ports){0})
 
 /**
- * emu_port_signal - the bit of a port in a device's words of signals (emu/dev/dev.h). Ports whose
- * numbers differ by 64 share a bit: after a signal the device must check all of them.
+ * emu_port_signal - return the bit of a port in a device's words of signals (emu/dev/dev.h). Ports
+ * whose numbers are equal modulo 64 share a bit: after a signal the device must check all of them.
  */
 static inline uint64_t emu_port_signal(uint32_t n)
 {
     return emu_bit(n % 64);
 }
 
-/** emu_ports_range - the set of @count numbers, beginning with @first. */
+/** emu_ports_range - return the set of @count numbers, beginning with @first. */
 static inline emu_ports emu_ports_range(uint32_t first, uint32_t count)
 {
     return emu_ports_below(first + count) & ~emu_ports_below(first);
@@ -302,7 +302,7 @@ static inline emu_ports emu_ports_range(uint32_t first, uint32_t count)
 
 /**
  * emu_least - return the members of @from (one or more) that have the smallest load. Pure.
- * @load: returns the load of member @one. Pass a constant, so that the function is inlined. @of:
+ * @load: returns the load of member @one. Pass a constant function, so that it is inlined. @of:
  * passed to @load.
  */
 static inline __attribute__((always_inline)) emu_ports emu_least(

@@ -29,7 +29,7 @@ static inline uint64_t emu_hash(uint64_t z)
     return z ^ z >> 32;
 }
 
-/** emu_splitmix_at - number @i (from 1) of splitmix64's stream for @seed. Pure. */
+/** emu_splitmix_at - return number @i (from 1) of splitmix64's stream for @seed. Pure. */
 static inline uint64_t emu_splitmix_at(uint64_t seed, uint64_t i)
 {
     return emu_mix(seed + emu_spread(i));

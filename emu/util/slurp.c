@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* slurp.c - see slurp.h. */
+/* slurp.c - read a whole file (slurp.h). */
 #include "emu/util/slurp.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 #define BYTE_ORDER_MARK "\xef\xbb\xbf"
 
 /*
- * Read once, after waiting for data. read() of a pipe returns 0 if no process has the pipe open for
+ * Wait for data, and read once. read() of a pipe returns 0 if no process has the pipe open for
  * writing, and fails with EAGAIN if such a process has written nothing yet.
  */
 static ssize_t read_some(int fd, bool is_pipe, void *to, size_t bytes)

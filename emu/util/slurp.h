@@ -8,9 +8,9 @@
 /**
  * emu_slurp - read a whole file of at most @most bytes, without its byte-order mark. The caller
  * frees *@text, even after an error. The file may be a pipe that gets a writer within five seconds.
- * Errors: those of open() and read(), negative; -EFBIG; -ETIMEDOUT, nobody writes to a pipe;
+ * Errors: those of open() and read(), negative; -EFBIG; -ETIMEDOUT: nobody writes to the pipe;
  * -ENOMEM.
- * emu_slurp_why() - return the text of such an error.
+ * emu_slurp_why - return the text of such an error.
  */
 int emu_slurp(const char *name, size_t most, char **text, size_t *bytes);
 const char *emu_slurp_why(int err);

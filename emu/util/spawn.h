@@ -9,7 +9,7 @@
 
 /**
  * emu_spawn - start a thread that runs @body with @argument; the caller joins it. @name: shown by
- * the host's tools; cut to 15 characters. Errors: -EAGAIN, the system permits no further thread.
+ * the host's tools; cut to 15 characters. Errors: -EAGAIN: the system permits no further thread.
  * Thread: any.
  */
 int emu_spawn(pthread_t *ret, const char *name, void *(*body)(void *), void *argument);

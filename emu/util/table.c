@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* table.c - change and free a table of groups; count its used slots. */
+/* table.c - change a table of groups, free it, and count its used slots. */
 #include "emu/util/table.h"
 
 #include <errno.h>

@@ -19,7 +19,7 @@ struct emu_table {
     _Atomic(void *) at[]; /* by slot */
 };
 
-/** emu_table_at - the object in the slot of @id, or NULL. Thread: any RCU reader. */
+/** emu_table_at - return the object in the slot of @id, or NULL. Thread: any RCU reader. */
 static inline void *emu_table_at(const _Atomic(struct emu_table *) *table, uint32_t id)
 {
     const struct emu_table *now =
@@ -43,10 +43,10 @@ int emu_table_set(_Atomic(struct emu_table *) *table, uint32_t id, void *what, v
  */
 void emu_table_clear(_Atomic(struct emu_table *) *table, uint32_t id);
 
-/** emu_table_taken - number of used slots. Thread: the manager. */
+/** emu_table_taken - return the number of used slots. Thread: the manager. */
 uint32_t emu_table_taken(const _Atomic(struct emu_table *) *table);
 
-/** emu_table_free - free the table, not its objects. Thread: any, while the workers are stopped. */
+/** emu_table_free - free the table but not its objects. Thread: any, with the workers stopped. */
 void emu_table_free(_Atomic(struct emu_table *) *table);
 
 #endif

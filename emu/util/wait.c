@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* wait.c - spinning, yielding, sleeping. */
+/* wait.c - spin, yield and sleep. */
 #include "emu/util/wait.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 
 /* One yield in 16 is timed. A thread that spins reads the clock in one round in 16. */
 #define WAIT_CLOCK_INTERVAL 16u
-/* A yield that takes longer included a context switch. A yield without one takes 400 ns. */
+/* A yield that takes longer than this included a context switch. Without one it takes 400 ns. */
 #define WAIT_SWITCH_NS 1500u
 
 static inline void cpu_pause(void)

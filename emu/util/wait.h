@@ -62,7 +62,7 @@ void emu_wait_yield(void);
 
 void emu_wait_time_all(void);
 
-/** emu_wait_may_poll - return whether the last timed yield was less than EMU_WAIT_POLL_NS ago. */
+/** emu_wait_may_poll - return whether the last timed yield ended less than EMU_WAIT_POLL_NS ago. */
 bool emu_wait_may_poll(void);
 
 /** emu_wait_was_preempted - return whether this thread's last timed yield gave away its core. */

@@ -23,11 +23,11 @@
 
 /*
  * If all processes wait and no event is left, something outside the fabric must happen next, such
- * as a message of the job's launcher. Processes learn of it by polling, so their waits end after
+ * as a message from the job's launcher. Processes learn of it by polling, so their waits end after
  * this host time, at an unchanged local time. Waits do not end like this while time stands still at
- * an alarm. There may be events after the alarm, so a process could post at a time that has already
- * been simulated. While a process is outside (simtime.h), simulated time advances in steps of this
- * length.
+ * an alarm. Otherwise a process could post at a time that has already been simulated, because there
+ * may be events after the alarm. While a process is outside (simtime.h), simulated time advances in
+ * steps of this length.
  */
 #define LOCKSTEP_OUTSIDE_NS 1000000u
 
@@ -41,7 +41,7 @@
 
 /*
  * A worker that waits for processes spins this many times, and then sleeps. It does not yield,
- * because beside busy programs a yield takes milliseconds. A thread that wakes up runs sooner.
+ * because a yield takes milliseconds if other programs are busy. A woken thread runs sooner.
  */
 #define LOCKSTEP_SPINS 20u
 
@@ -53,15 +53,15 @@ struct emu_lockstep {
     uint32_t workers;
     uint64_t lookahead_ps;
     uint64_t reached_ps;            /* all events up to this time have been simulated */
-    _Atomic uint64_t shown_ps;      /* the same, for other threads */
+    _Atomic uint64_t shown_ps;      /* a copy of reached_ps for other threads */
     bool hold;                      /* time has not begun, since not all processes are ready */
     bool complete;                  /* all processes have attached: emu_lockstep_complete() */
-    uint64_t base_ns, base_real_ns; /* processes' clocks at time 0; 0: time has not begun */
-    uint32_t date_s;                /* processes' date at time 0; 0: that of the host */
+    uint64_t base_ns, base_real_ns; /* the processes' clocks at time 0; 0: time has not begun */
+    uint32_t date_s;                /* the processes' date at time 0; 0: the host's date */
     bool all_wait;                  /* in the last pass no process was running, or time was held */
     bool any_outside;               /* in the last pass a process was outside */
-    uint64_t alarm_ps; /* time does not advance further; EMU_NEVER: there is no alarm */
-    int alarm_fd;      /* eventfd to write when time has reached the alarm; -1: written, or none */
+    uint64_t alarm_ps; /* time does not advance beyond this; EMU_NEVER: there is no alarm */
+    int alarm_fd;      /* eventfd to write when time reaches the alarm; -1: none, or written */
     uint64_t check_ns; /* host time of the next check for processes that are asleep */
 };
 
@@ -221,8 +221,8 @@ static void count_sleeps(struct emu_hostif *hostif)
 }
 
 /*
- * Simulated time advances with the host's time while a process is outside: in steps, so that this
- * thread can sleep between them.
+ * While a process is outside, simulated time advances with the host's time, but in steps, so that
+ * this thread can sleep between them. Return the time of the last step.
  */
 static uint64_t outside_until_ps(struct emu_hostif *hostif)
 {
@@ -235,7 +235,7 @@ static uint64_t outside_until_ps(struct emu_hostif *hostif)
     return after(hostif->asleep_ps, steps * LOCKSTEP_OUTSIDE_NS * 1000);
 }
 
-/* The process is awake or waits: record this. If it was outside, its time becomes the fabric's. */
+/* Record that the process is awake or waits. If it was outside, its time becomes the fabric's. */
 static void outside_ends(const struct emu_lockstep *lockstep, struct emu_hostif *hostif)
 {
     hostif->asleep_ns = 0;
@@ -263,7 +263,7 @@ static void check_asleep(const struct emu_lockstep *lockstep, struct emu_hostif 
     }
 }
 
-/* If a check is due, make it for all processes. */
+/* If it is time for the check, check all processes. */
 static void check_all_asleep(struct emu_lockstep *lockstep)
 {
     uint64_t now_ns = emu_now_ns();
@@ -374,7 +374,7 @@ static bool is_at_alarm(const struct emu_lockstep *lockstep)
     return lockstep->reached_ps >= lockstep->alarm_ps;
 }
 
-/* Time has reached the alarm: wake the thread that has set it, once. */
+/* If time has reached the alarm, wake the thread that has set it, once. */
 static void ring_alarm(struct emu_lockstep *lockstep)
 {
     uint64_t one = 1;
@@ -439,7 +439,7 @@ static void want_bells(const struct emu_lockstep *lockstep, uint32_t what)
                                  memory_order_seq_cst); /* Z4 */
 }
 
-/* End all waits at their present local times, so that the processes poll something else. */
+/* End all waits at unchanged local times, so that the processes poll something else. */
 static void poll_outside(struct emu_lockstep *lockstep)
 {
     each_hostif (lockstep, list, i)

@@ -36,16 +36,16 @@ void emu_lockstep_destroy(struct emu_lockstep *lockstep);
 bool emu_lockstep_pass(struct emu_lockstep *lockstep);
 
 /**
- * emu_lockstep_idle - call after a pass in which nothing happened. Waits until a process begins to
- * wait. *@rounds counts such passes in a row; the caller sets it to 0 after any other pass. Thread:
- * the driver.
+ * emu_lockstep_idle - wait until a process begins to wait. Call this after a pass in which nothing
+ * happened. *@rounds counts such passes in a row; the caller sets it to 0 after any other pass.
+ * Thread: the driver.
  */
 void emu_lockstep_idle(struct emu_lockstep *lockstep, unsigned *rounds);
 
 /**
  * emu_lockstep_complete - note that all processes of the job have attached. Time begins as soon as
- * all of them are ready (emu_simtime.ready). Thread: any, while the driver is stopped. The same
- * holds for the next two functions.
+ * all of them are ready (emu_simtime.ready). Thread of this function and the next two: any, while
+ * the driver is stopped.
  */
 void emu_lockstep_complete(struct emu_lockstep *lockstep);
 

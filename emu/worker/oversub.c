@@ -14,8 +14,8 @@
 
 enum owed {
     OWED_BY_NOBODY,
-    OWED_FROM_ELSEWHERE, /* only by processes on other cores */
-    OWED_FROM_HERE       /* by a process that may wait for this core */
+    OWED_FROM_ELSEWHERE, /* owed only by processes on other cores */
+    OWED_FROM_HERE       /* owed by a process that may wait for this core */
 };
 
 /* Cores are numbered from 1; 0: unknown. */
@@ -61,9 +61,9 @@ void emu_oversub_pass_idle(struct emu_worker *worker)
     struct emu_oversub *oversub = &worker->oversub;
     enum owed owed;
 
-    if (oversub->asked)
+    if (oversub->decided)
         return;
-    oversub->asked = true;
+    oversub->decided = true;
     if (!is_sole_oversubscribed(worker))
         return;
     owed = oversub_owed(worker);
@@ -83,7 +83,7 @@ void emu_oversub_pass_moved(struct emu_worker *worker)
     if (oversub->wait_ns && oversub->answer)
         oversub->misses = 0;
     oversub->wait_ns = 0;
-    oversub->asked = false;
+    oversub->decided = false;
 }
 
 bool emu_oversub_keeps_core(struct emu_worker *worker)
@@ -102,8 +102,8 @@ bool emu_oversub_keeps_core(struct emu_worker *worker)
 /* --- affinity ----------------------------------------------------------------------- */
 
 /*
- * Count into @on, by core, the processes that posted since the last check. Returns false if one of
- * them receives a stream: the stream's sender then determines the worker's core (affinity.h).
+ * Count into @on, by core, the processes that posted since the last check. Return false if one of
+ * them receives a stream, because its sender then determines the worker's core (affinity.h).
  */
 static bool oversub_count(struct emu_worker *worker, uint16_t on[CPU_SETSIZE])
 {

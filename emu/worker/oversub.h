@@ -5,9 +5,9 @@
  *
  * After a yield, all other threads of the core run before the worker runs again. A process *owes a
  * reply* from the time when the worker notifies it until it posts (hostif->owes). If a process that
- * owes a reply may need the worker's core, the worker yields. Otherwise the threads of this core
- * compute, sleep or begin something new, and no traffic in flight waits for them. Then the worker
- * keeps its core if one of these events may come before a yield would return:
+ * owes a reply may need the worker's core, the worker yields. Otherwise the other threads of this
+ * core compute, sleep or begin something new, and no traffic in flight waits for them. Then the
+ * worker keeps its core if one of these events may come before a yield would return:
  * - A process on another core may reply. Without this rule, with 7 ranks on the worker's core and 9
  * on the other, a reply often came just after the worker had yielded, and waited until all 7 had
  * run. All-reduces of 16 ranks took 45 us instead of 28.
@@ -28,7 +28,7 @@
  * processes can make the worker migrate once in EMU_OVERSUB_SLICES of its time slices. (A *time
  * slice* of the worker begins when it has its core again after another thread ran.)
  *
- * Thread: the worker's own.
+ * Thread: the worker.
  */
 #ifndef EMU_OVERSUB_H
 #define EMU_OVERSUB_H
@@ -37,11 +37,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* How long to wait for a reply from another core. It is enough for two processes to run there. */
+/* How long to wait for a reply from another core: long enough for two processes to run there. */
 #define EMU_OVERSUB_ANSWER_NS 5000u
 #define EMU_OVERSUB_MISSES    8u   /* this many waits without a reply are allowed in a row */
 #define EMU_OVERSUB_SKIPS     15u  /* then this many waits are skipped before each further one */
-#define EMU_OVERSUB_SLICES    256u /* time slices between two checks of the core: some ms */
+#define EMU_OVERSUB_SLICES    256u /* time slices between two checks of the core: a few ms */
 
 struct emu_worker;
 
@@ -54,8 +54,8 @@ uint32_t emu_oversub_best_core(const uint16_t on[CPU_SETSIZE], const cpu_set_t *
                                uint32_t own);
 
 /**
- * emu_oversub_pass_moved - call after a pass that moved segments.
- * emu_oversub_pass_idle - call after a pass that moved none. The first such call after
+ * emu_oversub_pass_moved - note that a pass has moved segments.
+ * emu_oversub_pass_idle - note that a pass has moved none. The first such call after
  * emu_oversub_pass_moved() decides whether and how long the worker keeps its core.
  */
 void emu_oversub_pass_moved(struct emu_worker *worker);
@@ -71,8 +71,8 @@ bool emu_oversub_keeps_core(struct emu_worker *worker);
 uint32_t emu_oversub_pick_core(struct emu_worker *worker, uint32_t own);
 
 /**
- * emu_oversub_slice_begins - call when the worker has its core again after another thread ran.
- * Every EMU_OVERSUB_SLICES calls the worker migrates to its best core.
+ * emu_oversub_slice_begins - note that the worker has its core again after another thread ran.
+ * After every EMU_OVERSUB_SLICES calls, the worker migrates to its best core.
  */
 void emu_oversub_slice_begins(struct emu_worker *worker);
 

@@ -25,8 +25,8 @@
 
 /*
  * If each worker has a core, a worker that waits for a window makes this many CPU pauses before it
- * sleeps. They take some 40 us, about as long as sleeping and waking. A worker does not yield: if
- * other programs keep the cores busy, a yield takes milliseconds, but a woken thread runs sooner.
+ * sleeps. These pauses take 40 us, about as long as sleeping and waking. A worker does not yield:
+ * if other programs are busy, a yield takes milliseconds, but a woken thread runs sooner.
  */
 #define WINDOW_SPINS 2000u
 
@@ -35,7 +35,7 @@
 
 /* Other threads write `asleep`, so each worker has its own cache line. */
 struct window_worker {
-    alignas(EMU_LINE) _Atomic uint32_t asleep; /* futex; 1: to be woken when a window opens */
+    alignas(EMU_LINE) _Atomic uint32_t asleep; /* futex; 1: wake this worker when a window opens */
     struct emu_windows *windows;
     struct emu_worker *worker;
     pthread_t thread;
@@ -45,7 +45,7 @@ struct window_worker {
 struct emu_windows {
     /* Written once. */
     uint32_t workers;
-    bool oversubscribed; /* more workers than cores: the awaited worker may need this core */
+    bool oversubscribed; /* workers outnumber cores, so the awaited worker may need this core */
     uint64_t lookahead_ps;
     struct emu_windows_hosts hosts; /* agree is NULL if there are no other hosts */
     struct window_worker *at;       /* by worker */
@@ -187,7 +187,7 @@ void emu_windows_advance(struct emu_windows *windows, uint64_t until_ps)
     if (until_ps > EMU_LAST_PS)
         until_ps = EMU_LAST_PS;
     if (from_ps > until_ps)
-        return; /* publish no pause: until_ps[] has no element for a second pause in a row */
+        return; /* do not publish a pause: until_ps[] has no element for a second pause in a row */
     windows->limit_ps = until_ps;
     windows_open(windows, from_ps);
     while ((window_ps = windows_wait(windows, own, &seen)) != WINDOW_IDLE)

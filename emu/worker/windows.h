@@ -26,9 +26,9 @@ struct emu_worker;
  * Other hosts that step the same windows (emu/hostlink/virtual.h). One thread calls agree() while
  * all workers of this host are stopped: between two windows, and when the driver asks for the time
  * of the next event. agree() exchanges the entries that hosts sent to each other in the window, and
- * lowers *next_ps from this host's next event to the next event of all hosts. It sets EMU_NEVER if
- * the other hosts are gone. All hosts call it equally often, because they all open the same
- * windows.
+ * lowers *next_ps from the time of this host's next event to that of the next event of all hosts.
+ * It sets *next_ps to EMU_NEVER if the other hosts are gone. All hosts call it equally often,
+ * because they all open the same windows.
  */
 struct emu_windows_hosts {
     void (*agree)(void *ctx, uint64_t *next_ps);
@@ -39,12 +39,12 @@ struct emu_windows_hosts {
  * emu_windows_create - create a virtual clock for @workers workers, at time 0, and start the
  * threads of all workers but the first.
  * @lookahead_ps: at least 1. @worker: borrowed. @hosts: may be NULL.
- * Errors: -ENOMEM; -EAGAIN, the system permits no further thread.
+ * Errors: -ENOMEM; -EAGAIN: the system permits no further thread.
  */
 int emu_windows_create(struct emu_windows **ret, struct emu_worker **worker, uint32_t workers,
                        uint64_t lookahead_ps, const struct emu_windows_hosts *hosts);
 
-/** emu_windows_destroy - end the threads. The workers remain the caller's. Thread: the driver. */
+/** emu_windows_destroy - end the threads. The caller still owns the workers. Thread: the driver. */
 void emu_windows_destroy(struct emu_windows *windows);
 
 /**
@@ -59,7 +59,7 @@ void emu_windows_advance(struct emu_windows *windows, uint64_t until_ps);
  */
 uint64_t emu_windows_next_ps(struct emu_windows *windows);
 
-/** emu_windows_count - number of windows so far. Thread: the driver. */
+/** emu_windows_count - return the number of windows so far. Thread: the driver. */
 uint64_t emu_windows_count(const struct emu_windows *windows);
 
 #endif

@@ -25,11 +25,11 @@
  * in progress: while one is in one stage, the group before it is in the next stage.
  */
 #define GROUP           2u
-#define GROUPS          8u        /* slots for groups; EMU_FETCHES + 2 are in use */
+#define GROUPS          8u        /* slots for groups, of which EMU_FETCHES + 2 are in use */
 #define AHEAD_FROM      1024u     /* prefetch if there are more devices than fit into the cache */
 #define WORKER_NEAR_PS  50000000u /* 50 us: a worker does not sleep before a nearer event */
 #define WORKER_ONCE_PS  1000u     /* a device that is due sooner than this polls continuously */
-#define WORKER_FEW_SEGS 8u        /* no second round follows if the first one moved more */
+#define WORKER_FEW_SEGS 8u        /* no second round follows a first round that moved more */
 
 static_assert(GROUPS >= EMU_FETCHES + 2 && (GROUPS & (GROUPS - 1)) == 0,
               "group numbers are taken modulo GROUPS");
@@ -146,7 +146,7 @@ static void worker_wake_due(struct emu_worker *worker, uint64_t now_ps)
 {
     uint64_t next_ps = EMU_NEVER, bits = 0;
 
-    for (uint32_t i = worker->devs; i-- > 0;) { /* without branches, which would be unpredictable */
+    for (uint32_t i = worker->devs; i-- > 0;) { /* no branches, as they would be unpredictable */
         uint64_t due_ps = worker->due_ps[i];
         bool due = due_ps <= now_ps;
 
@@ -218,8 +218,8 @@ static inline uint64_t worker_take_late(struct emu_worker *worker, uint32_t w, u
 }
 
 /*
- * Step the devices @bits of word @w, and the devices that these signal if they have higher numbers
- * in the word. Host links (cables to other hosts) have higher numbers than all switches. So
+ * Step the devices @bits of word @w. Also step devices that these signal, if they have higher
+ * numbers in the word. Host links (cables to other hosts) have higher numbers than all switches. So
  * segments that take different paths reach a host link in the same pass and leave in one frame.
  * Always inlined with a constant @raw.
  */
@@ -252,7 +252,7 @@ static uint32_t worker_step_timed(struct emu_worker *worker)
     return moved;
 }
 
-/* Return whether a device is signalled that has not been stepped in this pass. */
+/* Return whether a device that has not been stepped in this pass is signalled. */
 static bool worker_needs_second_round(const struct emu_worker *worker)
 {
     for (uint32_t w = 0; w < worker->words; w++)
@@ -261,7 +261,7 @@ static bool worker_needs_second_round(const struct emu_worker *worker)
     return false;
 }
 
-/* Begin a pass. The devices' requests to be stepped in it are valid from now until its end. */
+/* Begin a pass for the devices of word @w. Their requests to be stepped in it take effect now. */
 static void worker_begin_word(struct emu_worker *worker, uint32_t w)
 {
     worker->stepped[w] = 0;
@@ -497,7 +497,7 @@ void emu_worker_hostifs(struct emu_worker *worker, struct emu_hostif_list *list)
 struct emu_thread {
     pthread_t id;
     struct emu_worker *worker;
-    struct emu_lockstep *lockstep; /* the thread drives this; NULL: it makes passes of its worker */
+    struct emu_lockstep *lockstep; /* the thread drives this; NULL: it makes passes of `worker` */
     pthread_mutex_t lock;          /* protects `held` */
     pthread_cond_t moved;          /* signalled when `held` or `stop` has changed */
     bool held; /* the thread is stopped, or was released and has not run since */
@@ -534,7 +534,7 @@ static void thread_request(struct emu_thread *thread, enum emu_worker_stop stop)
     emu_waiter_ring(thread->worker->waiter);
 }
 
-/* Because of the lock, no stopped thread continues before thread_await_pause(). */
+/* The lock prevents a stopped thread from continuing before thread_await_pause(). */
 static void thread_request_pause(struct emu_thread *thread)
 {
     pthread_mutex_lock(&thread->lock);

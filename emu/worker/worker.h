@@ -30,7 +30,7 @@ void emu_worker_destroy(struct emu_worker *worker);
 
 /**
  * emu_worker_pass - poll the host interfaces and step every device that is signalled or due, once.
- * Returns the number of segments moved. Thread: the worker's own, or a test without threads.
+ * Returns the number of segments moved. Thread: the worker, or a test without threads.
  */
 uint32_t emu_worker_pass(struct emu_worker *worker);
 
@@ -38,7 +38,7 @@ uint32_t emu_worker_pass(struct emu_worker *worker);
  * emu_worker_window - clock virtual: step each device that has events up to @until_ps once, through
  * all these events. Everything that a device sends arrives in later windows, because no device can
  * affect another in less than a window's length. Returns the time of the next event of the worker's
- * devices and of the devices to which they sent. Thread: the worker's own.
+ * devices and of the devices to which they sent. Thread: the worker.
  */
 uint64_t emu_worker_window(struct emu_worker *worker, uint64_t until_ps);
 
@@ -48,7 +48,7 @@ uint64_t emu_worker_window(struct emu_worker *worker, uint64_t until_ps);
  */
 uint64_t emu_worker_due_ps(const struct emu_worker *worker);
 
-/** emu_worker_quiet - return whether no device is signalled. Thread: the worker's own. */
+/** emu_worker_quiet - return whether no device is signalled. Thread: the worker. */
 bool emu_worker_quiet(const struct emu_worker *worker);
 
 struct emu_thread;
@@ -62,8 +62,8 @@ int emu_thread_start(struct emu_thread **ret, struct emu_worker *worker,
  * emu_threads_pause, emu_threads_resume - stop @count threads, each between two passes, and let
  * them continue. While a thread is stopped, its worker and devices may be read and changed.
  * emu_threads_pause() requests all threads to stop before it waits for the first of them, and
- * emu_threads_resume() does not wait. The reason is that each wait lasts a time slice or more if
- * threads outnumber cores. Elements may be NULL. Thread: the manager.
+ * emu_threads_resume() does not wait, because each wait lasts a time slice or more if threads
+ * outnumber cores. Elements may be NULL. Thread: the manager.
  */
 void emu_threads_pause(struct emu_thread *const *thread, uint32_t count);
 void emu_threads_resume(struct emu_thread *const *thread, uint32_t count);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * clock.c - functions of the C library that read a clock or sleep, for preloading. Before the
- * process attaches to a fabric with simulated time, after it has detached, and for clocks of CPU
- * time, they do what the C library does.
+ * clock.c - functions that read a clock or sleep, which replace those of the C library when
+ * preloaded. Before the process attaches to a fabric with simulated time, after it has detached,
+ * and for clocks of CPU time, they do what the C library does.
  */
 #include "nic/clock/simulated.h"
 
@@ -23,7 +23,7 @@
 
 static _Atomic(const struct fabemu_clock *) followed;
 static atomic_uint holders;   /* calls of functions of *followed that have not returned */
-static atomic_bool has_timer; /* the process has set a timer, maybe before it attached */
+static atomic_bool has_timer; /* the process has set a timer, perhaps before it attached */
 
 PUBLIC fabemu_clock_follow_fn fabemu_clock_follow;
 
@@ -37,8 +37,8 @@ static void forget(void)
 }
 
 /*
- * Wait until no thread uses the clock that was followed, because the caller may free it. The wait
- * has a limit, because a signal handler that calls exit() may have interrupted such a use.
+ * Wait until no thread uses the clock that was followed, because the caller may free that clock.
+ * The wait has a limit, because a signal handler that calls exit() may have interrupted such a use.
  */
 static void await_holders(void)
 {
@@ -172,6 +172,8 @@ PUBLIC int gettimeofday(struct timeval *restrict ret, void *restrict zone)
 
     if (!simulated_time(CLOCK_REALTIME, &ts))
         return function(ret, zone);
+    if (zone)
+        function(ret, zone); /* the time zone is not simulated */
     *ret = (struct timeval){.tv_sec = ts.tv_sec, .tv_usec = ts.tv_nsec / 1000};
     return 0;
 }
@@ -212,7 +214,7 @@ static int host_sleep(clockid_t id, int flags, const struct timespec *when, stru
         fabemu_clock_original(&cache, "clock_nanosleep");
     struct timespec deadline = *when;
 
-    if (is_wall_time(id) && is_duration(when)) /* otherwise the function fails at once */
+    if (is_wall_time(id) && is_duration(when)) /* otherwise the call fails at once */
         note_host_sleep();
     if (flags & TIMER_ABSTIME)
         host_time(id, when, id, &deadline);
@@ -290,7 +292,7 @@ PUBLIC long syscall(long number, ...)
         a[i] = va_arg(args, long);
     va_end(args);
     switch (number) {
-#ifdef SYS_time /* some machines have none of these three */
+#ifdef SYS_time /* some machines have none of these three calls */
     case SYS_time:
         return time((time_t *)a[0]);
     case SYS_select:

@@ -5,7 +5,9 @@
  *
  * There are no threads: the test steps both ends of a cable and sets the time.
  */
+#include <errno.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include "emu/retry/replay.h"
 #include "emu/worker/worker.h"
@@ -205,6 +207,34 @@ static void timeout__learns_nothing_from_a_link_that_was_down(void)
     cable_close(&c);
 }
 
+#if !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__) /* their allocators abort the process */
+/* An intake for whose rings there is no memory can still be freed by its owner. */
+static void intake__without_memory_can_be_freed(void)
+{
+    struct emu_intake intake = {.remote = NULL};
+    struct emu_rx rx = {.kind = EMU_LINK_NONE};
+    struct emu_tx tx = {.kind = EMU_LINK_NONE};
+    struct rlimit usual, none;
+    struct cable c;
+    int err;
+
+    cable_open(&c, 800);
+    CU_ASSERT_EQUAL_FATAL(emu_link_join(&tx, &c.near, 1, &rx, &c.remote, 1, CREDITS, &c.profile),
+                          0);
+    CU_ASSERT_EQUAL_FATAL(getrlimit(RLIMIT_AS, &usual), 0);
+    none = usual;
+    none.rlim_cur = 0; /* no more than the process has already */
+    CU_ASSERT_EQUAL_FATAL(setrlimit(RLIMIT_AS, &none), 0);
+    err = emu_intake_insert(&intake, &rx, 1u << 16, &c.profile);
+    CU_ASSERT_EQUAL_FATAL(setrlimit(RLIMIT_AS, &usual), 0);
+    CU_ASSERT_EQUAL(err, -ENOMEM);
+    emu_intake_free(&intake);
+    emu_link_unjoin(&tx);
+    cable_close(&c);
+}
+#endif
+
 int main(void)
 {
     static const struct test_case cases[] = {
@@ -212,6 +242,9 @@ int main(void)
         CASE(timeout__adapts_to_a_late_remote_end),
         CASE(timeout__expires_after_a_loss),
         CASE(timeout__learns_nothing_from_a_link_that_was_down),
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+        CASE(intake__without_memory_can_be_freed),
+#endif
         {NULL, NULL},
     };
 

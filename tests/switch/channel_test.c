@@ -1494,6 +1494,33 @@ static void check_fault_run(struct vcnet *w, uint32_t packets, bool broadcasts)
     free(good);
 }
 
+/* A reply with a flipped bit counts as lost, and not also as damaged. */
+static void faults__count_a_damaged_reply_once(void)
+{
+    const struct emu_fault_rates all = {.head = EMU_FAULT_UNIT};
+    const struct emu_entry ack = {.packet = {.kind = EMU_PACKET_ACK}, .buf = EMU_NO_BUF};
+    const struct emu_clock clock = {.mode = EMU_CLOCK_RAW};
+    const struct emu_profile profile = {.channels = 1};
+    struct emu_rx rx = {.kind = EMU_LINK_NONE};
+    struct emu_tx tx = {.kind = EMU_LINK_NONE};
+    struct emu_worker *worker;
+    struct emu_faults faults;
+    struct emu_entry entry;
+    enum emu_fate fate;
+    struct emu_dev dev;
+
+    CU_ASSERT_EQUAL_FATAL(emu_worker_create(&worker, 1, &clock, NULL), 0);
+    emu_dev_init(&dev, worker, NULL);
+    CU_ASSERT_EQUAL_FATAL(emu_link_join(&tx, &dev, 0, &rx, &dev, 1, 1, &profile), 0);
+    emu_faults_init(&faults, &all, test_seed());
+    emu_tx_send(&tx, &ack);
+    CU_ASSERT_TRUE(emu_faults_take(&faults, &rx, &worker->cache, 0, &entry, &fate));
+    CU_ASSERT_EQUAL(fate, EMU_FATE_LOST);
+    CU_ASSERT_EQUAL(emu_faults_errors(&faults), 1);
+    emu_link_unjoin(&tx);
+    emu_worker_destroy(worker);
+}
+
 static void faults__every_packet_ends_and_nothing_leaks(void)
 {
     for (uint32_t broadcasts = 0; broadcasts < 2; broadcasts++) {
@@ -1819,6 +1846,7 @@ int main(void)
         {"conservation__holds_at_every_step", conservation__holds_at_every_step},
         {"liveness__at_full_load_in_minimal_buffers", liveness__at_full_load_in_minimal_buffers},
         CASE_ALONE(liveness__on_three_levels),
+        {"faults__count_a_damaged_reply_once", faults__count_a_damaged_reply_once},
         {"faults__every_packet_ends_and_nothing_leaks",
          faults__every_packet_ends_and_nothing_leaks},
         {"windows__do_not_change_results", windows__do_not_change_results},

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * fabric.c - the fabric's end of a host interface: move segments in and out. If a process is *cut
- * off*, because it does not take its segments, the segments for it are dropped. The labels of
- * orderings (X1 to X6 at this end, Y1 to Y8 at the process's) are explained in hostif/nic.c.
+ * off*, because it does not take its segments, the segments for it are dropped. hostif/nic.c
+ * explains the labels of orderings: X1 to X6 at this end, Y1 to Y8 at the process's end. "X1: Y2"
+ * means that X1 pairs with Y2.
  */
 #include "emu/hostif/fabric/fabric.h"
 
@@ -23,7 +24,7 @@
 #define HOSTIF_PAST_PS  1000000000000u /* a post dated more than 1 s ago counts as posted now */
 #define HOSTIF_SCAN_MAX 64u            /* segments read per step of the device, valid or not */
 
-#define HOSTIF_SHAPE_KIND_LEN 0xffffu /* of emu_hostif_shape(): kind and length */
+#define HOSTIF_SHAPE_KIND_LEN 0xffffu /* mask of the kind and length in emu_hostif_shape() */
 
 /* Times in this memory are never rebased (clock.h), so undo the rebases in the clock's origin. */
 static void hostif_shared_init(struct emu_hostif_shared *shared, const struct emu_hostif *hostif,
@@ -181,7 +182,7 @@ void emu_hostif_poll(struct emu_hostif *hostif)
     }
 }
 
-/* Is there a segment to copy into the fabric? An impossible tail is counted and ignored. */
+/* Return whether the up ring has another segment. Count and ignore an impossible tail. */
 static bool hostif_has_segment(struct emu_hostif *hostif)
 {
     uint32_t tail;
@@ -201,9 +202,9 @@ static bool hostif_has_segment(struct emu_hostif *hostif)
 
 /*
  * Convert @due_ps, the time at which the process says that the segment reaches the wire, to this
- * worker's clock, and limit it to values near @now_ps, when the worker last read the clock. If the
- * post seems to be in the future, read the clock again, because this thread may have waited for a
- * core.
+ * worker's clock. Limit the result to times near @now_ps, at which the worker last read the clock.
+ * If the post seems to be in the future, read the clock again, because this thread may have waited
+ * for a core.
  */
 static uint64_t hostif_due(const struct emu_hostif *hostif, uint64_t due_ps, uint64_t now_ps)
 {
@@ -231,7 +232,7 @@ static uint64_t hostif_not_past(const struct emu_hostif *hostif, uint64_t depart
     return depart_ps < EMU_LAST_PS ? depart_ps : EMU_LAST_PS;
 }
 
-/* Return when a segment leaves: after @due_ps, and when the wire is free and a credit is there. */
+/* Return when a segment leaves: after @due_ps, when the wire is free and a credit has arrived. */
 static uint64_t hostif_depart(struct emu_hostif *hostif, const struct emu_hdr *hdr, uint64_t due_ps,
                               uint64_t now_ps, uint32_t *born_ns)
 {
@@ -426,8 +427,8 @@ uint32_t emu_hostif_take_run(struct emu_hostif *hostif, uint8_t kind, uint32_t d
 /* --- out of the fabric -------------------------------------------------------------- */
 
 /*
- * Record whether the down ring is full and blocks the network. @at_ps: when @blocked changed, if it
- * did. times.full: see emu_hostif_full_ns().
+ * Record whether the down ring is full and blocks the network. @at_ps: the time of the change, if
+ * this is one. emu_hostif_full_ns() explains times.full.
  */
 static void hostif_set_blocked(struct emu_hostif *hostif, bool blocked, uint64_t at_ps)
 {
@@ -453,7 +454,7 @@ static bool hostif_poll_down(struct emu_hostif *hostif)
     return true;
 }
 
-/* Refreshes down_head only if the ring looks full. */
+/* Return how many slots of the down ring are used. Poll down_head only if it looks full. */
 static uint32_t hostif_used(struct emu_hostif *hostif)
 {
     if (hostif->down_tail - hostif->down_head == EMU_HOSTIF_SLOTS && !hostif_poll_down(hostif))
@@ -559,7 +560,7 @@ static bool hostif_accepts(struct emu_hostif *hostif, uint32_t count)
     return false;
 }
 
-/* @at: from hostif_down_slot(), which must be called only once per segment. */
+/* @at: the result of hostif_down_slot(), which must be called only once per segment. */
 static inline void hostif_put(struct emu_hostif *hostif, uint32_t at, const struct emu_hdr *hdr,
                               const struct emu_seg *payload)
 {

@@ -43,7 +43,7 @@ static inline void emu_credits_add(struct emu_credits *credits, uint32_t count, 
     }
 }
 
-/* Transit and blocking times. Written by the worker, read by any thread. 0 on clock raw. */
+/* Transit and blocking times; 0 on clock raw. Written by the worker, read by any thread. */
 struct emu_hostif_times {
     _Atomic uint64_t ideal_ns;  /* sum of the transit times that the profile gives */
     _Atomic uint64_t actual_ns; /* sum of the transit times on the host */
@@ -56,14 +56,14 @@ struct emu_hostif {
     /* Written once, before the interface is published. */
     struct emu_hostif_shared *shared;
     struct emu_dev *dev; /* the switch */
-    uint32_t port;       /* of the switch */
+    uint32_t port;       /* port of that switch */
     uint32_t node;
     uint32_t nodes;
     uint32_t serial; /* unique among all host interfaces so far; not 0 */
     int bell;        /* eventfd written by the process; never read */
     bool simulated;  /* clock virtual */
     const struct emu_profile *profile;
-    struct emu_compute compute;      /* clock virtual: how much time its computing takes */
+    struct emu_compute compute;      /* clock virtual: the time that computing takes */
     uint64_t late_ps_per_byte;       /* delay added by a slow wire: see emu_tx_late_ps() */
     struct emu_mcast_buf *mcast_buf; /* shared multicast buffer of the switch; NULL: none */
     struct emu_credits *credits; /* owned by the switch's emu_rx, and kept for the next process */
@@ -73,7 +73,7 @@ struct emu_hostif {
     uint32_t up_tail;    /* checked copy of the process's tail */
     uint32_t up_shift;   /* emu_hostif_slot_at(): shift of the segments from up_head to up_tail */
     uint32_t up_polled;  /* tail at the last poll; a new tail wakes the switch */
-    uint64_t up_busy_ps; /* until when the wire is busy */
+    uint64_t up_busy_ps; /* the wire is busy until this time */
     uint32_t shape;      /* emu_hostif_shape() of the last header that emu_hostif_find() accepted */
     uint32_t batch_at;   /* index of the front segment in batch[] */
     uint32_t batch_end;  /* one past the last segment in batch[] */
@@ -91,7 +91,7 @@ struct emu_hostif {
     bool outside;          /* the process is outside */
     uint64_t asleep_ns;    /* host time at which it was first found asleep; 0: it is awake */
     uint64_t asleep_ps;    /* its local time at asleep_ns */
-    uint64_t counted_ns;   /* host time up to which slept_ns counts */
+    uint64_t counted_ns;   /* slept_ns is counted up to this host time */
     uint64_t slept_ns;     /* how long it was outside since its last progress */
     uint64_t progress;     /* sim.progress when slept_ns began to count */
 
@@ -101,15 +101,15 @@ struct emu_hostif {
     uint32_t down_shift;  /* emu_hostif_slot_at(): shift of the segments from head to tail */
     uint32_t down_polled; /* head at the last poll, while blocked */
     bool blocked;         /* a segment waits for space */
-    bool streams;         /* the last notification was for many segments */
+    bool streams;         /* the last notification covered many segments */
     bool posted; /* the process has posted since its core was last counted (worker/oversub.h) */
     /* 0: no reply is expected; else 1 + the core of the replying process, or EMU_HOSTIF_ANYWHERE */
     uint32_t owes;
     uint32_t mcast_buf_last[EMU_MCAST_BLOCKS]; /* down_tail after the last reference to a block */
 
     /* Owned by the worker: notifications not yet sent. */
-    uint32_t up_published;      /* head published last; segments in the batch do not count */
-    uint32_t down_published;    /* tail last published */
+    uint32_t up_published;      /* last published head; segments in the batch do not count */
+    uint32_t down_published;    /* last published tail */
     uint32_t unnotified_passes; /* for how many passes a notification has waited */
     bool wake_pending; /* the tail was published, and emu_hostif_wake() has not been called */
     /*
@@ -123,9 +123,7 @@ struct emu_hostif {
     _Atomic uint64_t delivered;
     _Atomic uint64_t bad;  /* invalid segments that were dropped, and impossible indexes */
     _Atomic uint64_t dead; /* segments dropped because the process was cut off */
-    /*
-     * clock virtual: segments posted for a time that had already been simulated, and so sent later
-     */
+    /* clock virtual: segments that were sent late, because their posting time had been simulated */
     _Atomic uint64_t late_posts;
     /*
      * clock virtual: host time during which the process was outside. A sleep after its last
@@ -175,7 +173,7 @@ static inline uint64_t emu_hostif_full_ns(const struct emu_hostif *hostif, uint6
     return twice > 0 ? (uint64_t)twice / 2 : 0;
 }
 
-/** emu_hostif_bufs - number of pool buffers in use. Thread: any, while the worker is stopped. */
+/** emu_hostif_bufs - count the pool buffers in use. Thread: any, while the worker is stopped. */
 static inline uint32_t emu_hostif_bufs(const struct emu_hostif *hostif)
 {
     uint32_t bufs = 0;
@@ -222,7 +220,7 @@ static inline const struct emu_entry *emu_hostif_front(struct emu_hostif *hostif
     return &hostif->batch[hostif->batch_at];
 }
 
-/** emu_hostif_taken - number of segments that the device has taken; the batch is not included. */
+/** emu_hostif_taken - return how many segments the device has taken, without the batch. */
 static inline uint32_t emu_hostif_taken(const struct emu_hostif *hostif)
 {
     return hostif->up_head - (hostif->batch_end - hostif->batch_at);
@@ -245,7 +243,7 @@ static inline void emu_hostif_skip(struct emu_hostif *hostif, uint64_t at_ps)
     hostif->credits->count--;
 }
 
-/** emu_hostif_tclass - the traffic class of the process's packets; the default one if invalid. */
+/** emu_hostif_tclass - return the process's traffic class, or the default one if it is invalid. */
 static inline uint8_t emu_hostif_tclass(const struct emu_hostif *hostif)
 {
     uint32_t tclass = atomic_load_explicit(&hostif->shared->tclass, memory_order_relaxed);
@@ -253,7 +251,7 @@ static inline uint8_t emu_hostif_tclass(const struct emu_hostif *hostif)
     return tclass < EMU_TCLASSES ? (uint8_t)tclass : EMU_TCLASS_DEFAULT;
 }
 
-/** emu_hostif_word - read word @at of the process's memory; it is below EMU_MEMORY_WORDS. */
+/** emu_hostif_word - return word @at, which is below EMU_MEMORY_WORDS, of the process's memory. */
 static inline uint64_t emu_hostif_word(const struct emu_hostif *hostif, uint32_t at)
 {
     /* X7 pairs with Y9: a store of the program */
@@ -283,13 +281,13 @@ static inline uint32_t emu_hostif_shape(const struct emu_hdr *hdr)
     return shape;
 }
 
-/** emu_hostif_up_slot - slot of the oldest segment in the up ring. */
+/** emu_hostif_up_slot - return the slot of the oldest segment in the up ring. */
 static inline uint32_t emu_hostif_up_slot(const struct emu_hostif *hostif)
 {
     return emu_hostif_slot_at(hostif->up_head, hostif->up_shift);
 }
 
-/* Prefetch a later segment. @at: slot of the oldest segment. */
+/* Prefetch a later segment of the up ring. @at: slot of the oldest segment. */
 static inline void emu_hostif_prefetch_up(const struct emu_hostif *hostif, uint32_t at)
 {
     emu_hostif_prefetch(hostif->shared->up, at, at + hostif->up_tail - hostif->up_head, false);
@@ -345,7 +343,7 @@ static inline void emu_hostif_pass(struct emu_hostif *hostif)
 }
 
 /**
- * emu_hostif_pass_run - clock raw: like emu_hostif_take_run() for unicasts, but copy the segments
+ * emu_hostif_pass_run - clock raw: do emu_hostif_take_run() for unicasts, but copy the segments
  * directly into the down ring of @to, which has space for @most. If it returns 0, the next segment
  * may still be sent singly.
  */
@@ -359,12 +357,12 @@ uint32_t emu_hostif_pass_run(struct emu_hostif *hostif, struct emu_hostif *to, u
 void emu_hostif_set_incarnation(struct emu_hostif *hostif, uint32_t node, uint64_t word);
 
 /**
- * emu_hostif_left - number of posted segments that have not entered the fabric. Thread: the
+ * emu_hostif_left - return how many posted segments have not entered the fabric. Thread: the
  * manager, after the worker has stopped using the interface.
  */
 uint32_t emu_hostif_left(const struct emu_hostif *hostif);
 
-/** emu_hostif_next_ps - when the batch's front segment is due; EMU_NEVER: the batch is empty. */
+/** emu_hostif_next_ps - return when the batch's front segment is due; EMU_NEVER: it is empty. */
 static inline uint64_t emu_hostif_next_ps(const struct emu_hostif *hostif)
 {
     return hostif->batch_at == hostif->batch_end ? EMU_NEVER
@@ -372,9 +370,9 @@ static inline uint64_t emu_hostif_next_ps(const struct emu_hostif *hostif)
 }
 
 /**
- * emu_hostif_room - number of free slots of the down ring. If it is 0, a segment counts as waiting
- * until a later call finds space. The manager cuts off a process that takes too few segments
- * meanwhile.
+ * emu_hostif_room - return the number of free slots of the down ring. If it is 0, a segment counts
+ * as waiting until a later call finds space. The manager cuts off a process that takes too few
+ * segments meanwhile.
  */
 uint32_t emu_hostif_room(struct emu_hostif *hostif);
 
@@ -386,7 +384,7 @@ uint32_t emu_hostif_room(struct emu_hostif *hostif);
  */
 uint64_t emu_hostif_room_ps(struct emu_hostif *hostif, uint64_t ready_ps);
 
-/** emu_hostif_has_room - is there space for @count segments? If not, none counts as waiting. */
+/** emu_hostif_has_room - return whether @count segments fit. If not, none counts as waiting. */
 bool emu_hostif_has_room(struct emu_hostif *hostif, uint32_t count);
 /** emu_hostif_send - copy a segment to the process and drop its buffer. There must be space. */
 void emu_hostif_send(struct emu_hostif *hostif, const struct emu_entry *entry);
@@ -411,26 +409,26 @@ uint32_t emu_hostif_write(struct emu_mcast_buf *mcast_buf, const struct emu_hdr 
 void emu_hostif_refer(struct emu_hostif *hostif, uint32_t on, uint32_t count);
 /**
  * emu_hostif_reads - return whether the process has unread segments in @block of the shared
- * multicast buffer. A process that was cut off may not know it yet and continue to read.
+ * multicast buffer. A process that was cut off may not know this yet, and may still read.
  */
 bool emu_hostif_reads(struct emu_hostif *hostif, uint32_t block);
 /**
- * emu_hostif_mark - call at the end of a burst in either direction: emu_hostif_notify_all() will
- * notify the process. A notification moves two cache lines between cores, so it covers several
+ * emu_hostif_mark - let emu_hostif_notify_all() notify the process. Call this at the end of a burst
+ * in either direction. A notification moves two cache lines between cores, so it covers several
  * passes.
  */
 void emu_hostif_mark(struct emu_hostif *hostif);
-/** emu_hostif_done - call at the end of a burst in which the switch took @moved segments. */
+/** emu_hostif_done - end a burst in which the switch took @moved segments. */
 void emu_hostif_done(struct emu_hostif *hostif, uint32_t moved);
 /**
- * emu_hostif_publish_few - publish the segments written since the last notification if they are
- * few, and so probably a whole message. A worker with a core of its own (emu_worker_is_alone())
- * does this as soon as it has written them, before the rest of the pass. The caller then calls
- * emu_hostif_publish_end(), and emu_hostif_wake() for each interface for which this function
- * returned true. Returns false if nothing was published. Thread: the worker.
+ * emu_hostif_publish_few - publish the segments written since the last notification, if they are so
+ * few that they are probably a whole message. A worker with a core of its own
+ * (emu_worker_is_alone()) does this as soon as it has written them, before the rest of the pass.
+ * The caller then calls emu_hostif_publish_end(), and emu_hostif_wake() for each interface for
+ * which this function returned true. Returns false if nothing was published. Thread: the worker.
  */
 bool emu_hostif_publish_few(struct emu_hostif *hostif);
-/** emu_hostif_wake - after publishing segments, wake the process if it sleeps. */
+/** emu_hostif_wake - wake the process if it sleeps. Call this after publishing segments. */
 void emu_hostif_wake(struct emu_hostif *hostif);
 /**
  * emu_hostif_notify_all - notify processes whose interfaces are marked: all of them if @now (the

@@ -4,8 +4,8 @@
  *
  * If each process's ring got a copy of a multicast segment, every cache line of every copy would
  * travel to another core. Instead the switch's worker writes the segment once to this buffer, and
- * the processes' rings refer to its slot. The processes at the switch map the buffer read-only. It
- * is used only on clock raw, at nodes without a link engine. The buffer is circular and consists of
+ * the processes' rings refer to its slot. The processes at the switch map the buffer read-only. The
+ * buffer is used only on clock raw, at nodes without a link engine. It is circular and consists of
  * blocks. A block is reused once no process has unread segments in it. If the next block cannot be
  * reused because a process does not read, segments are copied to the rings. Segments that are not
  * full are always copied.
@@ -35,7 +35,7 @@ struct emu_mcast_buf {
     alignas(EMU_LINE) struct emu_mcast_buf_shared *shared;
     int memfd;        /* sealed, so that no process can map it writable */
     uint32_t next;    /* slots written, free-running */
-    uint32_t end;     /* value that `next` must not pass: the end of a block */
+    uint32_t end;     /* `next` must not pass this value, which is the end of a block */
     uint32_t refused; /* how often in a row the next block could not be reused */
 
     _Atomic uint32_t retired; /* set to 1 by the manager; see emu_mcast_buf_retire() */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * notify.c - the fabric's end of a host interface: notifications to and from the process. The
- * process wakes the worker by a *bell* (an eventfd) if the worker has requested it. The labels (X2,
- * X4, Y5, Y6) are explained in hostif/nic.c and docs/ORDERING.md.
+ * process wakes the worker by a *bell* (an eventfd) if the worker has requested it. hostif/nic.c
+ * and docs/ORDERING.md explain the labels (X2, X4, Y5, Y6). "X2: Y1" means that X2 pairs with Y1.
  */
 #include <linux/futex.h>
 #include <sched.h>
@@ -13,7 +13,7 @@
 #include "emu/util/count.h"
 
 #define HOSTIF_NOTIFY_SEGS   64u  /* notify a process after this many segments */
-#define HOSTIF_NOTIFY_STREAM 256u /* during a stream of segments, after this many */
+#define HOSTIF_NOTIFY_STREAM 256u /* during a stream of segments, notify after this many */
 #define HOSTIF_NOTIFY_PASSES 4u   /* after this many iterations of the worker's loop in any case */
 
 /* Move the worker to the core of a process that sends a stream (dev/affinity.h). */
@@ -44,7 +44,7 @@ static void hostif_expect_answer(struct emu_hostif *hostif)
 }
 
 /*
- * Publish the segments written. X4 pairs with Y3: a process that sees the tail sees the segments.
+ * Publish the written segments. X4 pairs with Y3: a process that sees the tail sees the segments.
  * The caller continues with emu_hostif_publish_end() and emu_hostif_wake(). Then either this thread
  * sees that the adapter sleeps, or the adapter sees the tail before it sleeps
  * (emu_hostif_nic_sleep()).
@@ -120,7 +120,7 @@ bool emu_hostif_publish_few(struct emu_hostif *hostif)
     return hostif_has_few(hostif) && hostif_publish(hostif);
 }
 
-/* Return whether enough is unpublished to notify the process now, although more may follow. */
+/* Return whether to notify the process now, although more segments may follow. */
 static bool hostif_has_much(const struct emu_hostif *hostif)
 {
     uint32_t down = hostif->down_tail - hostif->down_published;

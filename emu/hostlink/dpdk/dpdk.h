@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * dpdk.h - a DPDK device that the user has named, and the port that is made from it. Shared by the
- * files of this folder:
+ * dpdk.h - a DPDK device that the user has named, and the port that is made from it. The files of
+ * this folder share it:
  *
- *   open.c       opens a port, the only function that others call, and closes it
+ *   open.c       opens a port, by the only function that other folders call, and closes it
  *   device.c     parses the text that names a device, and its arguments
  *   kind.c       the table of kinds of devices, and the arguments of each
  *   kernel.c     network interfaces of the kernel, and descriptors that DPDK opened
  *   eal.c        starts DPDK, once; runs code on temporary threads
  *   log.c        filters DPDK's log
- *   frame.c      the port: frames are mbufs
+ *   frame.c      the operations of a port, whose frames are mbufs
  */
 #ifndef EMU_HOSTLINK_DPDK_H
 #define EMU_HOSTLINK_DPDK_H
@@ -69,13 +69,13 @@ struct dpdk_kind {
     bool polls_to_send;    /* sending may block in the kernel, so the socket is polled first */
     bool polls_to_receive; /* receiving may block in the kernel, so the socket is polled first */
     bool filters;          /* a filter on the driver's socket can drop frames of other protocols */
-    bool has_mtu;          /* we may set its MTU, because no other program uses it */
+    bool has_mtu;          /* we may set the MTU, because no other program uses the device */
     bool has_interrupts;   /* the device supports receive interrupts */
-    /* opening it creates an interface of the kernel, which first has the port's MAC address */
+    /* opening it creates a network interface of the kernel, at first with the port's address */
     bool ends_in_kernel;
-    /* its queues hold frames of the pool, in addition to those that the caller requested */
+    /* the queues hold frames of the pool, in addition to those that the caller requested */
     bool keeps_queues;
-    /* DPDK's interrupt thread unmaps its rings, so only that thread may stop the device */
+    /* DPDK's interrupt thread unmaps the rings, so only that thread may stop the device */
     bool stops_among_interrupts;
     /* maximum number of bytes of a pool buffer with all its headers; 0: no limit */
     uint32_t object_most;
@@ -137,7 +137,7 @@ int dpdk_eal_start(const struct emu_hostport_options *options, const struct dpdk
 int dpdk_elsewhere(void (*fn)(void *ctx), void *ctx);
 
 /**
- * dpdk_log_open - redirect DPDK's log; warnings go to stderr.
+ * dpdk_log_open - redirect DPDK's log; warnings and errors go to stderr.
  * dpdk_log_keep - if true, print nothing from now on, and keep the first error for dpdk_log_kept();
  * if false, print again.
  * dpdk_log_kept - copy this error to @ret; "": there was none. Thread: any, because threads of DPDK
@@ -167,7 +167,7 @@ void dpdk_open_list(struct dpdk_open *ret);
  */
 int dpdk_open_claim(const struct dpdk_open *before, int family);
 
-/** dpdk_socket_prepare - let the kernel drop all but our frames at @fd; enlarge its send buffer. */
+/** dpdk_socket_prepare - let the kernel drop all other frames; enlarge the send buffer. */
 void dpdk_socket_prepare(int fd);
 
 struct dpdk_port {

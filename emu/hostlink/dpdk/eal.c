@@ -3,8 +3,8 @@
  * eal.c - start DPDK (its "environment abstraction layer"), which is possible once per process.
  *
  * DPDK does not see the program's options, and its threads receive no signals. It uses only
- * adapters that the cluster file gives to ports. The files that it would write to /var/run are not
- * written, or are removed at once.
+ * adapters that the cluster file gives to ports. Its files in /var/run are either not created, or
+ * removed at once.
  */
 #include <errno.h>
 #include <glob.h>
@@ -22,7 +22,7 @@
 
 #define MEMORY_MIB 256u
 
-/* No adapter has this address. Allowing it (option -a) makes DPDK use only adapters we name. */
+/* No adapter has this address. With it (option -a), DPDK uses only adapters that we name. */
 #define NO_ADAPTER "ffff:ff:1f.7"
 
 struct start {

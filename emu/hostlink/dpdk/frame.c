@@ -23,7 +23,7 @@
 #include "emu/util/now.h"
 
 #define CONNECT_NS 200000000u           /* shortest interval between restarts of a client */
-#define AGREE_NS   UINT64_C(2000000000) /* added to CONNECT_NS while the server may be responding */
+#define AGREE_NS   UINT64_C(2000000000) /* added to CONNECT_NS if the server may be responding */
 
 static struct dpdk_port *port_of(struct emu_hostport *port)
 {

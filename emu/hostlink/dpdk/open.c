@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* open.c - open a device as a port, and close it. */
+/* open.c - open a device as a port, and close the port. */
 #include "emu/hostlink/port/open.h"
 
 #include <errno.h>
@@ -26,7 +26,7 @@
 
 #define FRAMES      4096u
 #define FRAME_LEAST 512u
-/* frames for bursts between user and device, in addition to those that users hold */
+/* frames for bursts between a user and the device, in addition to those that users hold */
 #define SPARE        256u
 #define QUEUE        1024u /* queue length if the device has no default */
 #define XDP_HEADROOM 256u  /* bytes that the kernel reserves in a buffer for XDP programs */
@@ -237,6 +237,7 @@ static void opening_run(void *ctx)
     opening->err = -ENOMEM;
     if (!before) {
         dpdk_fail(opening->error, -ENOMEM, "no memory");
+        dpdk_port_close(opening->port);
         return;
     }
     dpdk_open_list(before);

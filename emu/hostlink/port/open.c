@@ -25,14 +25,14 @@ static const bool built_with_dpdk = false;
 #endif
 
 /*
- * The function that our munmap() below calls first. It returns when no ring is in use.
+ * The function that our munmap() below calls first. This function returns when no ring is in use.
  *
  * When the peer of net_memif disconnects, DPDK's interrupt thread unmaps the rings even if another
  * thread is using them. Neither thread checks for the other (DPDK 22.11), so the process would
  * crash. The driver first marks the device as disconnected in its own flags, and then calls
- * munmap(). A program may define munmap() itself. Ours waits until no thread uses the rings.
- * Rejected: receiving and sending on the interrupt thread, which would cost a thread switch per
- * burst.
+ * munmap(). A program may define munmap() itself. Our munmap() waits until no thread uses the
+ * rings. Rejected: receiving and sending on the interrupt thread, which would cost a thread switch
+ * per burst.
  */
 static _Atomic(emu_hostport_unmaps_fn *) guard;
 

@@ -20,17 +20,17 @@ struct emu_hostport_options {
     uint32_t frame_bytes; /* largest frame to use if the device supports it; 0: 9014 */
     uint32_t frame_least; /* a device with a smaller limit is refused; 0: 512 */
 
-    /* For the whole process, taken from the first port that is opened. */
+    /* The values for the whole process are those of the first port that is opened. */
     uint32_t memory_mib; /* memory for all frames; 0: 256, or with huge pages as much as needed */
     bool huge_pages;     /* use huge pages if some are free */
 };
 
 /**
- * emu_hostport_open - open @device as a port. The port's close() closes it. @device: in DPDK's
+ * emu_hostport_open - open @device as a port, which port->ops->close() closes. @device: in DPDK's
  * syntax, with arguments: net_af_packet0,iface=eth1; net_af_xdp0,iface=eth1;
  * net_memif0,role=server,id=0,socket=/run/x.sock; net_ring0; or the PCI address of an adapter.
  * Arguments whose default in DPDK is unsuitable get a better value, unless @device sets them.
- * @options: NULL: all zeros.
+ * @options: NULL stands for all zeros.
  *
  * Writes one line for the user to @error. Errors: -ENOTSUP (built without DPDK), -ENOENT (the
  * library is missing), -EINVAL (wrong device or arguments), -ENODEV (no such device or interface),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * port.h - the Ethernet port of a host link: it receives and sends frames.
+ * port.h - the Ethernet port of a host link, which receives and sends frames.
  *
  * A port is a DPDK device (emu/hostlink/dpdk) or, in tests, a simulated wire. It may lose,
  * duplicate, reorder or damage frames without notice; sessions handle that (session.h).

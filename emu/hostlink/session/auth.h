@@ -35,7 +35,7 @@ enum emu_auth_check {
  */
 struct emu_auth_incarnation {
     uint64_t fabric;
-    uint64_t mine; /* session numbers from the handshake, which are random */
+    uint64_t mine; /* the random session numbers from the handshake */
     uint64_t yours;
     uint16_t host;
     uint16_t peer;
@@ -54,7 +54,7 @@ const char *emu_auth_missing(void);
 int emu_auth_create(struct emu_auth **ret, const uint8_t *key);
 void emu_auth_destroy(struct emu_auth *auth); /* NULL: does nothing */
 
-/** emu_auth_checks - return the supported checks of data frames, as bits by enum emu_auth_check. */
+/** emu_auth_checks - return the supported checks of data frames: bits by enum emu_auth_check. */
 uint32_t emu_auth_checks(const struct emu_auth *auth);
 
 uint8_t emu_auth_handshake_check(const struct emu_auth *auth);

@@ -53,13 +53,13 @@ struct emu_frame {
     uint64_t yours;   /* session number of the receiver; 0: unknown */
     uint64_t mine;    /* session number of the sender */
     uint32_t seq;     /* DATA: sequence number, modulo 2^32 */
-    uint32_t ack;     /* all data frames before this sequence number were received */
+    uint32_t ack;     /* all data frames with lower sequence numbers were received */
     uint32_t sent_ns; /* sender's clock when the frame was sent, low 32 bits; never 0 */
-    /* sent_ns of the last received frame, plus the time since its arrival; 0: none */
+    /* sent_ns of the last received frame, plus the time since its arrival; 0: no such frame */
     uint32_t echo_ns;
     /* number of frames that the sender of this one has received more than once */
     uint32_t needless;
-    /* low bits of the highest packet number received; echo_ns is about this packet */
+    /* low bits of the highest packet number received; echo_ns refers to this packet */
     uint32_t newest;
     const uint8_t *body; /* points into the frame */
 };

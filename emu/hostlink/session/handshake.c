@@ -6,8 +6,8 @@
  * host has a random session number for its next incarnation. HELLO contains the sender's number.
  * REPLY returns it, together with the replying host's number. CONFIRM returns the number of the
  * replying host. A host that gets its own number back knows that the peer is active now, and that
- * the frame is not a replayed one. Only then does an incarnation begin or end. A HELLO alone
- * changes nothing and is only answered. At most SESSION_ANSWERS of them are answered per step.
+ * the frame is not replayed. Only then does an incarnation begin or end. A HELLO alone changes
+ * nothing and is only answered. At most SESSION_ANSWERS HELLO frames are answered per step.
  *
  * While the session is up, a HELLO is answered with the number of the next incarnation. If the peer
  * was restarted it confirms this number, and the old incarnation ends here. If a host confirms the
@@ -21,11 +21,11 @@
 
 #include <sys/random.h>
 
-/* first interval between two HELLOs or two CONFIRMs */
+/* first interval between two HELLO or two CONFIRM frames */
 #define HANDSHAKE_FIRST_NS   UINT64_C(20000000)
-#define HANDSHAKE_LONGEST_NS UINT64_C(500000000) /* the interval doubles up to this */
+#define HANDSHAKE_LONGEST_NS UINT64_C(500000000) /* the interval is doubled up to this limit */
 
-/* Draw a random number, not 0. */
+/* Draw a random number other than 0. */
 static uint64_t handshake_draw(struct emu_session *s)
 {
     uint64_t number = 0;
@@ -181,7 +181,7 @@ static bool handshake_is_current(const struct emu_session *s, const struct emu_f
 
 static void handshake_hello(struct emu_session *s, const struct emu_frame *header, uint64_t now_ns)
 {
-    /* a delayed HELLO, or the peer does not know yet that the session is up */
+    /* the HELLO is late, or the peer does not know yet that the session is up */
     if (handshake_is_current(s, header))
         handshake_answer(s, EMU_FRAME_CONFIRM, s->handshake.mine, header, now_ns);
     else

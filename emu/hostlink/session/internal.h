@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * internal.h - shared by the files of a session: session.c (create, step, query), handshake.c,
- * send.c (frames in flight), loss.c (loss detection), receive.c.
+ * internal.h - declarations for the files of a session: session.c (create, step, query),
+ * handshake.c, send.c (frames in flight), loss.c (loss detection), receive.c.
  *
  * Sequence numbers of data frames are modulo 2^32, so only their differences are compared. Arrays
  * with one element per sequence number have `window` elements, and are indexed by number & mask.
@@ -23,7 +23,7 @@
 enum slot_state {
     SLOT_FREE,   /* there is no frame with this number */
     SLOT_READY,  /* the frame is being filled, or is complete and was never sent */
-    SLOT_OUT,    /* waits in `out` until the port takes it, for the first time or again */
+    SLOT_OUT,    /* waits in `out` until the port takes it; may have been sent before */
     SLOT_FLIGHT, /* was sent, and is not known to be lost or received */
     SLOT_LOST,   /* counts as lost, so it must be sent again */
     SLOT_HAS     /* the peer has received it, but not all earlier frames */
@@ -31,7 +31,7 @@ enum slot_state {
 
 /* A data frame that was not yet acknowledged cumulatively. */
 struct session_slot {
-    /* FLIGHT: in session_loss.flight, in order of transmission; LOST: in session_loss.lost */
+    /* FLIGHT: on session_loss.flight, in order of transmission; LOST: on session_loss.lost */
     struct emu_list link;
     struct emu_hostframe *frame;
     uint64_t packet; /* number of its last packet; OUT: of the packet that waits for the port */
@@ -45,7 +45,7 @@ struct session_slot {
 
 /* A complete frame that the port has not taken yet. This queue is one of the frame's holders. */
 struct session_out {
-    struct session_slot *slot; /* the frame's slot; NULL: no data frame */
+    struct session_slot *slot; /* the frame's slot; NULL: it is no data frame */
     uint64_t packet;
 };
 
@@ -72,7 +72,7 @@ struct session_handshake {
     bool heard;                          /* a frame of this incarnation has arrived from the peer */
     uint8_t mac[EMU_HOSTLINK_MAC_BYTES]; /* MAC address of the peer's port */
     uint64_t handshake_ns; /* when to send the next HELLO or CONFIRM without being asked */
-    uint64_t wait_ns;      /* interval from that frame to the next one */
+    uint64_t wait_ns;      /* interval between that frame and the next one */
     struct session_answer answer[SESSION_ANSWERS];
     uint32_t answers;
     _Atomic uint64_t refusal; /* enum session_refusal */
@@ -119,12 +119,12 @@ struct session_loss {
     /* newest packet that is known to have arrived, and its round trip */
     uint64_t packet;
     uint64_t rtt_ns;
-    bool late;           /* the time-out was doubled, and no round trip was measured since */
-    uint32_t widened;    /* how often the reordering window was doubled */
-    uint64_t widened_ns; /* time when it was last doubled */
-    uint64_t sign_ns;    /* when the peer last reported that a retransmission was needless */
-    uint32_t needless;   /* emu_frame.needless of the peer's last frame */
-    uint32_t good;       /* frames retransmitted since sign_ns */
+    bool late;            /* the time-out was doubled, and no round trip was measured since */
+    uint32_t widened;     /* how often the reordering window was doubled */
+    uint64_t widened_ns;  /* time when it was last doubled */
+    uint64_t needless_ns; /* when the peer last reported that a retransmission was needless */
+    uint32_t needless;    /* emu_frame.needless of the peer's last frame */
+    uint32_t good;        /* frames retransmitted since needless_ns */
 };
 
 struct session_receive {
@@ -133,15 +133,15 @@ struct session_receive {
     /* low bits of the number of the packet in which the frame first arrived */
     uint32_t *received_by;
     uint32_t next; /* first missing frame */
-    uint32_t high; /* 1 more than the highest frame received */
+    uint32_t high; /* 1 more than the highest sequence number received */
     uint32_t needless;
     uint32_t ack_pending;    /* frames received since the last acknowledgment */
-    uint64_t ack_pending_ns; /* arrival time of the first of them */
+    uint64_t ack_pending_ns; /* arrival time of the first of these frames */
     bool ack_now;
-    bool any;         /* a packet was received in this incarnation */
-    uint64_t newest;  /* highest packet number received */
-    uint32_t sent_ns; /* send time in that packet; received_ns: its arrival time */
-    uint64_t received_ns;
+    bool any;             /* a packet was received in this incarnation */
+    uint64_t newest;      /* highest packet number received */
+    uint32_t sent_ns;     /* send time in that packet */
+    uint64_t received_ns; /* arrival time of that packet */
 };
 
 struct emu_session {
@@ -151,7 +151,7 @@ struct emu_session {
     struct emu_session_counts counts;
     _Atomic uint64_t state; /* enum emu_session_state */
     _Atomic uint64_t rtt_ns;
-    /* when a frame last arrived from the peer; most of each later pause of this host is added */
+    /* when a frame last arrived from the peer, plus most of this host's pauses since then */
     uint64_t heard_ns;
     uint64_t stepped_ns; /* time of the last step */
     uint64_t now_ns;     /* latest time that a caller has passed */

@@ -107,9 +107,9 @@ static void loss_widen(struct emu_session *s, uint64_t now_ns)
     uint64_t overtake_ns = loss_overtake_ns(s);
 
     lost->good = 0;
-    lost->sign_ns = now_ns;
+    lost->needless_ns = now_ns;
     if (now_ns - lost->widened_ns < lost->rto.mean_ps / 1000)
-        return; /* at most once per round trip */
+        return; /* widen it at most once per round trip */
     lost->widened_ns = now_ns;
     if (overtake_ns < loss_widest_ns(s) && lost->widened < LOSS_WIDEST)
         lost->widened++;
@@ -133,7 +133,7 @@ void session_loss_has(struct emu_session *s, struct session_slot *slot, uint64_t
 
     if (slot->state != SLOT_FLIGHT && slot->state != SLOT_LOST)
         return;
-    if (slot->state == SLOT_LOST) /* the frame was still in flight, and not lost */
+    if (slot->state == SLOT_LOST) /* the frame was not lost, but still in flight */
         loss_widen(s, now_ns);
     emu_list_del(&slot->link);
     if (!slot->twice)
@@ -179,7 +179,7 @@ static void loss_find_overtaken(struct emu_session *s, uint64_t now_ns)
         lost->good++;
     }
     if (lost->good >= LOSS_GOOD && lost->widened &&
-        now_ns - lost->sign_ns > LOSS_NARROW_RTTS * lost->rtt_ns) {
+        now_ns - lost->needless_ns > LOSS_NARROW_RTTS * lost->rtt_ns) {
         lost->widened--;
         lost->good = 0;
     }

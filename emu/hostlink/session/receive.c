@@ -8,10 +8,10 @@
 #include "emu/util/bits.h"
 
 /*
- * Drop a frame whose packet number (one per transmission) is this far or further below the highest
- * received packet number. Otherwise an attacker could replay recorded frames as new ones after the
- * sequence numbers have wrapped around. They cannot wrap around within this span, because they
- * advance by at most one per packet number.
+ * A frame is dropped if its packet number (one per transmission) is at least this much below the
+ * highest one received. Otherwise an attacker could replay recorded frames as new ones after the
+ * sequence numbers have wrapped around. Sequence numbers cannot wrap around within this span,
+ * because they advance by at most one per packet number.
  */
 #define RECEIVE_SPAN (UINT64_C(1) << 20)
 

@@ -11,7 +11,7 @@
 
 #define SEND_BURSTS    4u              /* maximum number of bursts of frames sent per step */
 #define SEND_LAG       16u             /* an acknowledgment is due after this many frames */
-#define SEND_LAG_NS    UINT64_C(50000) /* or this long after the first of these frames */
+#define SEND_LAG_NS    UINT64_C(50000) /* or is due this long after the first of these frames */
 #define SEND_MAP_WORDS (EMU_FRAME_WINDOW_MOST / 64)
 
 void session_send_begin(struct emu_session *s)
@@ -203,8 +203,8 @@ static bool send_slot(struct emu_session *s, struct session_slot *slot, uint32_t
 }
 
 /*
- * Queue a burst of frames, the lost ones first, because without them the peer cannot deliver later
- * ones. Return false if nothing was queued.
+ * Queue a burst of frames. Lost frames come first, because without them the peer cannot deliver
+ * later ones. Return false if nothing was queued.
  */
 static bool send_burst(struct emu_session *s, uint64_t now_ns)
 {
@@ -327,7 +327,7 @@ void session_acked(struct emu_session *s, const struct emu_frame *header, uint64
     uint32_t more = header->ack - send->unacked;
 
     if ((int32_t)more < 0)
-        return; /* an older frame, overtaken by a frame with a later acknowledgment */
+        return; /* this frame was overtaken by a frame with a later acknowledgment */
     if (more > send->ready - send->unacked) {
         emu_count(&s->counts.malformed, 1);
         return;

@@ -16,7 +16,7 @@
 #define SESSION_KEEP_NS  UINT64_C(100000000) /* longest interval of keep-alives */
 #define SESSION_QUIET_NS UINT64_C(1000000)   /* smallest silent_ns */
 #define SESSION_PACKETS  1024u               /* more packet numbers than one step can use */
-#define SESSION_RETRY_NS UINT64_C(20000) /* retry interval when the port was full or had no frame */
+#define SESSION_RETRY_NS UINT64_C(20000) /* retry interval if the port was full or had no frame */
 
 static bool config_is_good(const struct emu_session_config *config)
 {
@@ -194,7 +194,7 @@ uint32_t emu_session_step(struct emu_session *session, uint64_t now_ns)
     return (uint32_t)(emu_count_read(&session->counts.frames_sent) - before);
 }
 
-/* Return when the session, which is up, must be stepped next; 0: now. */
+/* Return when a session that is up must be stepped next; 0: now. */
 static uint64_t session_incarnation_next_ns(const struct emu_session *s)
 {
     const struct session_send *send = &s->send;
@@ -310,7 +310,7 @@ void emu_session_why(const struct emu_session *session, char *text, size_t bytes
 
     if (session_is(session, EMU_SESSION_UP))
         snprintf(text, bytes, "up");
-    /* checked first, because the keys may differ even after a rejection for another reason */
+    /* this comes first, because the keys may differ even after a rejection for another reason */
     else if (mismatch)
         snprintf(text, bytes, "%s", mismatch);
     else if (refusal != SESSION_NOT_REFUSED)

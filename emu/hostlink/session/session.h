@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * session.h - reliable, authenticated delivery of records between two hosts: each record once, in
- * order and unchanged.
+ * session.h - reliable, authenticated delivery of records between two hosts. Each record arrives
+ * once, in order and unchanged.
  *
  * A *session* is one endpoint of a connection between two hosts. Each host uses one Ethernet port
  * for it. The endpoint on the other host is the *peer*. The session never blocks. Its owner steps
@@ -64,11 +64,11 @@ struct emu_session_config {
     /* random numbers for the handshake; NULL: from the system's secure generator */
     uint64_t (*random)(void *ctx);
     void *random_ctx;
-    /* 0, except in tests. */
+    /* The next fields are 0, except in tests. */
     uint32_t first_seq; /* sequence number of the first data frame */
     /* number of the first packet; when the numbers run out, the incarnation ends */
     uint64_t first_packet;
-    uint32_t checks; /* bit set of the enum emu_auth_check allowed with a key; 0: all */
+    uint32_t checks; /* bits by enum emu_auth_check: checks allowed with a key; 0: all */
 };
 
 enum emu_session_state {
@@ -103,7 +103,7 @@ void emu_session_destroy(struct emu_session *session);
 
 /**
  * emu_session_state - return the state.
- * emu_session_incarnation - return the number of the incarnation: how many handshakes have
+ * emu_session_incarnation - return the number of the incarnation, which is how many handshakes have
  * succeeded.
  */
 enum emu_session_state emu_session_state(const struct emu_session *session);
@@ -120,11 +120,11 @@ bool emu_session_is_idle(const struct emu_session *session);
 
 /**
  * emu_session_is_refused - return whether the other host is incompatible: the state is
- * EMU_SESSION_REFUSED, or the session is down, and frames with another key have arrived since then.
+ * EMU_SESSION_REFUSED, or frames with another key have arrived since the session went down.
  */
 bool emu_session_is_refused(const struct emu_session *session);
 
-/** emu_session_why - write the reason why the session is not up, one line for the user. */
+/** emu_session_why - write one line for the user about why the session is not up. */
 void emu_session_why(const struct emu_session *session, char *text, size_t bytes);
 
 /**
@@ -160,11 +160,11 @@ void emu_session_hold(struct emu_session *session);
 
 /**
  * emu_session_receive - process a received frame, which is for this session according to
- * emu_session_peek(). The session drops the frame, now or later. Records that are next in order are
- * passed to @records, all records of one frame in one call: @bytes bytes, which are valid until
- * @records returns. They belong to the incarnation that emu_session_incarnation() returns during
- * that call. A new incarnation begins only in this function, and ends in this function or in a
- * step. @records may put records in, but must not step the session or receive. @now_ns: from any
+ * emu_session_peek(). The session drops the frame, now or later. It passes the records that are
+ * next in order to @records. One call gets all records of a frame, @bytes bytes, which are valid
+ * until @records returns. They belong to the incarnation that emu_session_incarnation() returns
+ * during that call. A new incarnation begins only in this function, and ends in this function or in
+ * a step. @records may put records in, but must not step the session or receive. @now_ns: from any
  * monotonic clock, as in emu_session_step().
  */
 void emu_session_receive(struct emu_session *session, struct emu_hostframe *frame, uint64_t now_ns,
@@ -172,9 +172,9 @@ void emu_session_receive(struct emu_session *session, struct emu_hostframe *fram
                          void *ctx);
 
 /**
- * emu_session_peek - read the numbers of the hosts that have sent @frame and to which it was sent.
- * Returns false if the frame is not of fabric @fabric. Then *@malformed says whether it has our
- * EtherType but not our format.
+ * emu_session_peek - read the numbers of @frame's sender and receiver. Returns false if the frame
+ * does not belong to fabric @fabric. Then *@malformed says whether it has our EtherType but not our
+ * format.
  */
 bool emu_session_peek(const struct emu_hostframe *frame, uint64_t fabric, uint16_t *from,
                       uint16_t *to, bool *malformed);

@@ -148,6 +148,7 @@ static void sleep__by_the_hosts_clock_is_noted(void)
 
 static void clocks__of_system_calls_and_C11_are_simulated(void)
 {
+    struct timezone zone = {.tz_minuteswest = 4711};
     struct timespec ts = {0};
     struct timeval tv = {0};
     struct tms cpu;
@@ -160,6 +161,9 @@ static void clocks__of_system_calls_and_C11_are_simulated(void)
     CU_ASSERT_EQUAL(syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &ts), 0);
     CU_ASSERT_EQUAL(ts.tv_sec, 10);
     CU_ASSERT_EQUAL(syscall(SYS_gettimeofday, &tv, NULL), 0);
+    CU_ASSERT_EQUAL(tv.tv_sec, 10);
+    CU_ASSERT_EQUAL(gettimeofday(&tv, &zone), 0);
+    CU_ASSERT_NOT_EQUAL(zone.tz_minuteswest, 4711);
     CU_ASSERT_EQUAL(tv.tv_sec, 10);
     CU_ASSERT_EQUAL(times(&cpu), 10 * sysconf(_SC_CLK_TCK));
     CU_ASSERT_EQUAL(syscall(SYS_nanosleep, &ts, NULL), 0);

@@ -298,8 +298,8 @@ int fabemu_send(struct fabemu_queue *queue, const struct fabemu_dest *dest,
 }
 
 /*
- * The message cannot be sent now and is not queued, so the caller must call fabemu_inject() again:
- * prepare for that. Connect to a peer that is not open. If the window is full, check once a second
+ * Prepare for the next call of fabemu_inject() with this message, which cannot be sent now and is
+ * not queued. Connect to a peer that is not open. If the window is full, check once a second
  * whether the peer still answers, as nic_watch() does for operations. Record the message, so that
  * the fabric can report it as pending.
  */

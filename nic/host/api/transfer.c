@@ -200,8 +200,8 @@ int fabemu_atomic(struct fabemu *fab, const struct fabemu_atomic *what, struct f
 }
 
 /*
- * Post an array of more than one segment as a batch with one record. The data begin at
- * byte 32 of the batch, a multiple of the size of every element.
+ * Post an array of more than one segment as a batch with one record. The data begin at byte 32 of
+ * the batch, a multiple of the size of every element.
  */
 static int atomic_batch(struct fabemu *fab, const struct fabemu_atomic *what, size_t count,
                         struct fabemu_req *req)

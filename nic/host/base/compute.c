@@ -30,8 +30,9 @@
 #include "nic/host/base/tape.h"
 #include "nic/host/base/trace.h"
 
-#define SOFT_LEAST    2000u  /* ns of CPU time, or instructions */
-#define POLL_GAP_MOST 20000u /* the same */
+/* two limits of work: ns of CPU time, or instructions */
+#define SOFT_LEAST    2000u
+#define POLL_GAP_MOST 20000u
 #define UNATTENDED_NS UINT64_C(10000000)
 
 static const struct emu_compute *compute_of(const struct fabemu *fab)

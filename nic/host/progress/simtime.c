@@ -236,7 +236,7 @@ static bool read_clock(void *ctx, clockid_t id, struct timespec *ret)
     return true;
 }
 
-/* Return the local time after @ps, but at most the last simulated time. */
+/* Return the time that is @ps after the local time, but at most the last simulated time. */
 static uint64_t later_ps(const struct fabemu *fab, uint64_t ps)
 {
     uint64_t now_ps = nic_local_ps(fab);

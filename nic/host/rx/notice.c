@@ -102,7 +102,7 @@ int fabemu_recv_notice(struct fabemu_queue *queue, struct fabemu_req *req)
     if (nic_is_defunct(fab))
         return nic_fail_defunct();
     if (req->after)
-        return nic_fail(-EINVAL, "the receive of a notice cannot be armed (after)");
+        return nic_fail(-EINVAL, "the receive of a notice cannot be armed");
     if (nic_event_check(fab, req))
         return -EINVAL;
     op = nic_op_new(req, NIC_OP_NOTICE, FABEMU_ANY_NODE, NULL);

@@ -171,7 +171,7 @@ static const struct emu_call clock_call = {.kind = EMU_CALL_CLOCK};
 
 void fabemu_await_time(struct fabemu *fab)
 {
-    if (!fab->simulated)
+    if (!fab->simulated || nic_is_defunct(fab))
         return;
     nic_ready(fab);
     pthread_mutex_lock(&fab->sim.turn);

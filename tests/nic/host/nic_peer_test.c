@@ -446,6 +446,12 @@ static void forked__calls_return_at_once(void)
                     -ENOTCONN);
     CU_ASSERT_FALSE(fabemu_drop_why(w.fab[0], 1, why, sizeof why));
     CU_ASSERT_EQUAL(fabemu_progress(w.fab[0]), 0);
+    CU_ASSERT_EQUAL(fabemu_outside(w.fab[0], "why"), -ENOTCONN);
+    CU_ASSERT_EQUAL(fabemu_set_tclass(w.fab[0], FABEMU_TCLASS_BULK), -ENOTCONN);
+    w.fab[0]->simulated = true;
+    fabemu_await_time(w.fab[0]);
+    CU_ASSERT_EQUAL(atomic_load(&w.fab[0]->hostif.shared->sim.ready), 0);
+    w.fab[0]->simulated = false;
     fabemu_queue_close(w.queue[0]);
     pthread_mutex_unlock(&w.fab[0]->lock);
     peers_close(&w);

@@ -184,10 +184,15 @@ int fabemu_queue_share(struct fabemu_queue *queue, struct fabemu_queue *shared)
 void fabemu_queue_close(struct fabemu_queue *queue)
 {
     struct fabemu *fab = queue->fab;
+    bool last;
 
     if (nic_is_defunct(fab))
         return;
-    nic_queue_withdraw(queue);
+    nic_lock(fab);
+    last = queue->refs <= 1;
+    nic_unlock(fab);
+    if (last)
+        nic_queue_withdraw(queue);
     nic_lock(fab);
     if (queue->refs > 1)
         queue->refs--;

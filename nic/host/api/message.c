@@ -519,6 +519,7 @@ int fabemu_recv_multi(struct fabemu_queue *queue, struct fabemu_source from, uin
     call = nic_op_call(&recv->op);
     nic_call_begin(fab, &call);
     nic_lock(fab);
+    nic_ready(fab);
     __atomic_store_n(&req->status, FABEMU_PENDING, __ATOMIC_RELAXED);
     while (open && (msg = nic_queue_find(queue, from, incarnation, tag, ignore))) {
         one = nic_multi_next(recv, msg->wire.bytes, &open);

@@ -111,6 +111,7 @@ int fabemu_recv_notice(struct fabemu_queue *queue, struct fabemu_req *req)
     call = nic_op_call(op);
     nic_call_begin(fab, &call);
     nic_lock(fab);
+    nic_ready(fab);
     __atomic_store_n(&req->status, FABEMU_PENDING, __ATOMIC_RELAXED);
     queue->takes_notices = true;
     if (emu_list_empty(&queue->notices))

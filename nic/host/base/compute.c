@@ -8,9 +8,9 @@
  * time is a system call of about 0.2 us, and each call of the library needs two.
  *
  * A program waits by polling, and its work between two polls is not computing. So less work than
- * POLL_GAP_MOST between two polls does not count. Before other *soft* calls, which are polls and
- * readings of the clock, less work than SOFT_LEAST counts only at a later call. Otherwise a loop of
- * such calls would make many records.
+ * POLL_GAP_MOST between two polls does not count. Polls and readings of the clock are *soft* calls.
+ * Before any other soft call, less work than SOFT_LEAST does not count at once, but at a later
+ * call. Otherwise a loop of such calls would make many records.
  *
  * While a program computes for longer than UNATTENDED_NS, the library handles arriving segments, as
  * its own thread does on other clocks (progress/thread.c).

@@ -149,10 +149,10 @@ static void hello_restart_if_taken(struct fabemu *fab, struct nic_peer *peer, ui
  * longer of two times. The first is the time in which this process did not run, by its own clock;
  * it may have been stopped. The second is the time in which processes or the fabric had no core, as
  * counted by the fabric's manager. A part of each time counts as silence, so the wait ends. Of the
- * first time, an eighth of the bound counts for each late scan. Of the second time,
- * emu_starved_ns() itself leaves out a part. The manager may count a time that this process has
- * already noticed by its own clock. So that no time is excluded twice, the result is limited to the
- * time since the last scan with a result above 0.
+ * first time, an eighth of the bound counts for each late scan. emu_starved_ns() itself leaves out
+ * a part of the second time. The manager may later report a time that this function has already
+ * excluded by this process's own clock. So that no time is excluded twice, the result is at most
+ * the time since the last scan that excluded any.
  */
 static uint64_t hello_away_ns(struct fabemu *fab, uint64_t now)
 {

@@ -172,9 +172,9 @@ FABEMU_API bool fabemu_node_why(const struct fabemu *fab, uint32_t node, char *t
  * fabemu_drops - return how many segments the network has dropped for good between the process of
  * @node and any other process; FABEMU_ANY_NODE: between any two processes. The fabric reports each
  * such drop to all processes, because a third process may wait for one of the two.
- * fabemu_drop_why - write to @text one line about the last of these drops, which names the cable.
- * Returns false if no drop was reported for the process that is attached to @node, or was attached
- * to it last.
+ * fabemu_drop_why - write to @text one line about the last of these drops. The line names the
+ * cable. Returns false if no drop was reported for the process that is attached to @node, or was
+ * attached to it last.
  * Thread: any.
  */
 FABEMU_API uint64_t fabemu_drops(const struct fabemu *fab, uint32_t node);
@@ -199,9 +199,9 @@ FABEMU_API void fabemu_socket(const char *path, char *ret, size_t bytes);
  * so that a libfabric provider and an MPI component in one process share a node. The process
  * requests node $FABEMU_NODE (its number, or its name in the network's file), or else the node of
  * the rank that an MPI launcher exported (PMIX_RANK, OMPI_COMM_WORLD_RANK, PMI_RANK). If that node
- * is taken, the fabric assigns a free node. Errors: -ENOENT, no fabric named; -ECONNREFUSED, nobody
- * listens on the socket; -EACCES, the fabric belongs to another user; -EINVAL, $FABEMU_NODE is no
- * node of the fabric, or $FABEMU_TCLASS no traffic class; -ENOSPC, every node is taken
+ * is taken, the fabric assigns a free node. Errors: -ENOENT, no fabric is named; -ECONNREFUSED,
+ * nobody listens on the socket; -EACCES, the fabric belongs to another user; -EINVAL, $FABEMU_NODE
+ * is no node of the fabric, or $FABEMU_TCLASS is no traffic class; -ENOSPC, every node is taken
  * (fabemu_error() says how to get more); -EPROTO, the fabric has another version than this library.
  */
 FABEMU_API int fabemu_attach(struct fabemu **ret, const char *socket_path);
@@ -304,8 +304,8 @@ FABEMU_API bool fabemu_test(struct fabemu *fab, struct fabemu_req *req);
 FABEMU_API int fabemu_wait(struct fabemu *fab, struct fabemu_req *req);
 
 /**
- * fabemu_abort - cancel a message, put or get, and wait until it is complete. If the request has a
- * done function, it has been called when this returns.
+ * fabemu_abort - cancel an operation, and wait until it is complete. If the request has a done
+ * function, it has been called when this returns.
  *
  * A pending operation completes with -ECANCELED and its memory belongs to the caller again. The
  * peer's operation ends with -ECANCELED, too, or the peer discards its data. If the fabric has
@@ -352,8 +352,8 @@ FABEMU_API void fabemu_hand_over(struct fabemu *fab);
  *
  * An operation that names only a node takes place with the process that is attached there when the
  * operation starts. If none is attached, it takes place with the next process that attaches. If
- * none attaches in time, it ends with -EHOSTUNREACH: within bounds.successor_ms (1 s) if a process
- * has left the node or died there, and within bounds.silence_ms (10 s) if nobody was ever there. An
+ * none attaches in time, it ends with -EHOSTUNREACH. The time is bounds.successor_ms (1 s) if a
+ * process has left the node or died there, and bounds.silence_ms (10 s) if none was ever there. An
  * operation never passes from one process to the next. (A message that has arrived can be received
  * even if its sender has left or was replaced.)
  *
@@ -388,9 +388,9 @@ FABEMU_API int fabemu_queue_open_any(struct fabemu *fab, unsigned count, struct 
  * the queue closes. Waits for the fabric's reply. Errors: -ENOTCONN, the fabric is gone; -ENOMEM;
  * -EINVAL, a shared receive queue has no number.
  * fabemu_queue_find - get the process of this host that has announced a queue with number @id. If
- * several processes have announced that number, the call prefers this process, and else the one
- * that attached first. Waits for the fabric's reply. @node, @incarnation: written on success.
- * Errors: -ENOENT, there is none; -ENOTCONN.
+ * several processes have announced that number, the call prefers this process; otherwise it chooses
+ * the one that attached first. Waits for the fabric's reply. @node, @incarnation: written on
+ * success. Errors: -ENOENT, there is none; -ENOTCONN.
  */
 FABEMU_API int fabemu_queue_announce(struct fabemu_queue *queue);
 FABEMU_API int fabemu_queue_find(struct fabemu *fab, uint16_t id, uint32_t *node,
@@ -419,7 +419,7 @@ FABEMU_API int fabemu_queue_open_shared(struct fabemu *fab, struct fabemu_queue 
  * messages are dropped, and receives that have matched one of them complete with -ECANCELED. @queue
  * can still send and receive notices.
  * Errors: -EINVAL, @shared is not a shared receive queue; or @queue is itself one, already shares
- * one, or has had a receive posted to it.
+ * one, or has a pending receive.
  */
 FABEMU_API int fabemu_queue_share(struct fabemu_queue *queue, struct fabemu_queue *shared);
 
@@ -479,10 +479,10 @@ struct fabemu_iov {
  * message (if posted) is complete, too. (The send of a long message completes when the receiver has
  * all of it. The send of a short message completes while the message may still be in flight.)
  *
- * Errors (returned, or as the request's status): -EINVAL; -EMSGSIZE, beyond 928 GiB; -EHOSTUNREACH,
- * no such node, nobody attached there, its process left or died, or the network dropped the
- * message; -ECANCELED, before all of the message had arrived, the receiver cancelled the receive or
- * closed the queue; -ENOTCONN, the fabric is gone.
+ * Errors (returned, or as the request's status): -EINVAL; -EMSGSIZE, it is longer than 928 GiB;
+ * -EHOSTUNREACH, there is no such node, nobody is attached there, its process left or died, or the
+ * network dropped the message; -ECANCELED, before all of the message had arrived, the receiver
+ * cancelled the receive or closed the queue; -ENOTCONN, the fabric is gone.
  *
  * When the network drops a segment between two processes for good, their streams have a gap. All
  * pending operations between the two end with -EHOSTUNREACH at both processes, including receives
@@ -513,8 +513,8 @@ FABEMU_API int fabemu_inject(struct fabemu_queue *queue, const struct fabemu_des
  * buffer and completes with -EMSGSIZE; req->bytes is its full length. Status -EHOSTUNREACH: the
  * sender, or the process that this receive waits for, has left or died. Status -ECANCELED: the
  * receive was cancelled, or the sender cancelled the message. Messages that a process sent before
- * it died can still be received in order; a receive that matches a message that arrived only in
- * part ends with -EHOSTUNREACH.
+ * it died can still be received in order. If such a message has arrived only in part, the receive
+ * that matches it ends with -EHOSTUNREACH.
  */
 FABEMU_API int fabemu_recv(struct fabemu_queue *queue, uint32_t node, uint64_t tag, uint64_t ignore,
                            const struct fabemu_iov *iov, unsigned iovs, struct fabemu_req *req);
@@ -549,8 +549,8 @@ struct fabemu_multi {
  * @multi: copied; the buffer must stay valid until @req and the requests of all messages are
  * complete.
  *
- * The request of a message completes as one of fabemu_recv() would: -EMSGSIZE if the message was
- * longer than the space that was left. @req completes with 0 when the buffer takes no further
+ * The request of a message completes as for fabemu_recv(), with -EMSGSIZE if the message was longer
+ * than the space that was left. @req completes with 0 when the buffer takes no further
  * message, with -ENOMEM if `next` returned NULL, or with -ECANCELED (see fabemu_cancel()). Messages
  * that matched before that may complete after @req.
  */
@@ -608,13 +608,13 @@ FABEMU_API int fabemu_cancel(struct fabemu_queue *queue, struct fabemu_req *req)
  * @addr NULL with @bytes SIZE_MAX registers all memory of this process. Then an offset is an
  * address.
  *
- * With FABEMU_TRAPS, an access to pages that this process has not mapped, or that it may not write,
- * fails at its origin with -EFAULT and changes nothing on these pages. After the pages are mapped,
- * another try succeeds. Without FABEMU_TRAPS such an access crashes this process. FABEMU_TRAPS
- * costs a system call per access, and one per segment of longer transfers. A page may be unmapped
- * at any time, except while a put, a get or an atomic accesses it in another thread. To exclude
- * this, unregister the region first. Errors: -EEXIST, this process has a region with the chosen
- * key; -ENOTSUP, FABEMU_TRAPS needs Linux 5.14.
+ * With FABEMU_TRAPS, an access to pages that this process has not mapped, or has mapped without the
+ * permission that the access needs, fails at its origin with -EFAULT and changes nothing on these
+ * pages. After the pages are mapped, another try succeeds. Without FABEMU_TRAPS such an access
+ * crashes this process. FABEMU_TRAPS costs a system call per access, and one per segment of longer
+ * transfers. A page may be unmapped at any time, except while a put, a get or an atomic accesses it
+ * in another thread. To exclude this, unregister the region first. Errors: -EEXIST, this process
+ * has a region with the chosen key; -ENOTSUP, FABEMU_TRAPS needs Linux 5.14.
  */
 FABEMU_API int fabemu_register(struct fabemu *fab, void *addr, size_t bytes, unsigned access,
                                uint64_t *key);
@@ -858,8 +858,8 @@ struct fabemu_stride {
  * Batches and atomics are executed in the order in which they were posted, see fabemu_atomic(). The
  * change of an element, of any type, is atomic only with respect to other atomics that name memory
  * of the same process. In the list, the data of an element of more than FABEMU_RECORD_UNIT bytes
- * must begin at a multiple of the element's size. If it would not, make the record strided: then a
- * struct fabemu_stride lies before the data, and shifts them to such a multiple. The region needs
+ * must begin at a multiple of the element's size. If it would not, make the record strided. Then a
+ * struct fabemu_stride before the data moves them to such a multiple. The region needs
  * FABEMU_REMOTE_WRITE or _READ, or for atomics FABEMU_REMOTE_ATOMIC. The region's events count the
  * batch as one write and, if there is a result, as one read. Status: that of the first record that
  * is refused, as for fabemu_atomic(). The records before it were executed, and the records after it
@@ -873,14 +873,14 @@ FABEMU_API int fabemu_batchv(struct fabemu *fab, uint32_t node, uint64_t key,
 /* --- events: counts of completions -------------------------------------------------- */
 
 /*
- * An event counts completions with status 0 of requests that name it (req->event), and of peers'
- * writes to a region (fabemu_register_event()). The process can add to the count with
- * fabemu_event_add(). A request with req->after is *armed*: its call returns, and the adapter
- * starts the operation when that event has reached req->threshold, which may be at once. When the
- * operation completes, its own event counts the completion, and may start further operations. So a
- * chain of operations runs without a thread of the application. The data of an armed operation is
- * read when it starts. An armed receive is posted to its queue when it starts; if the queue has
- * closed by then, it ends with -ECANCELED.
+ * An event counts completions with status 0 of requests that name it (req->event), and peers'
+ * accesses to a region or queue (fabemu_register_event(), fabemu_queue_event()). The process can
+ * add to the count with fabemu_event_add(). A request with req->after is *armed*: its call returns,
+ * and the adapter starts the operation when that event has reached req->threshold, which may be at
+ * once. When the operation completes, its own event counts the completion, and may start further
+ * operations. So a chain of operations runs without a thread of the application. The data of an
+ * armed operation is read when it starts. An armed receive is posted to its queue when it starts;
+ * if the queue has closed by then, it ends with -ECANCELED.
  *
  * If a request fails, its event does not count it but fails with the request's status. All
  * operations that are armed on that event or wait for it fail, too. An event that was opened with
@@ -1022,11 +1022,11 @@ FABEMU_API int fabemu_group_join(struct fabemu *fab, uint32_t id, uint32_t membe
  * operations run better with a narrow window, because the switches' states for a narrow window stay
  * in the caches.
  * Errors: those of fabemu_group_create(). If the fabric refuses the group, each member gets the
- * same error once, even if its cause has gone in the meantime. -ENOSPC can also mean that only
- * narrow windows are left. It can also mean that another member had created more than 64 groups
- * that were refused or broke before this process called this function for them. From then on this
- * process can join that member's groups, but cannot create a group with that member. -EPIPE, the
- * group broke before this process joined it. -ENOTCONN, or -ENOMEM in this process: only this
+ * same error once, even if its cause has gone in the meantime. -ENOSPC can have two more causes.
+ * First, only narrow windows are left. Second, of the groups that another member has created, more
+ * than 64 were refused or broke before this process called this function for them. From then on
+ * this process can join that member's groups, but cannot create a group with that member. -EPIPE,
+ * the group broke before this process joined it. -ENOTCONN, or -ENOMEM in this process: only this
  * member has failed, and the group breaks.
  * Thread: any. Blocks until the fabric's manager has replied.
  */
@@ -1233,8 +1233,8 @@ FABEMU_API int fabemu_group_set(struct fabemu_group *group, uint32_t word, uint6
  * @how: FABEMU_TEST_EQUAL or FABEMU_TEST_REACHED, and optionally FABEMU_TEST_UNTIL. With
  * FABEMU_TEST_UNTIL, the test ends when it is true, when the group breaks, or when fabemu_abort()
  * removes it from the network.
- * Any number of tests may be in flight. Status: 0, all members have the value; -EAGAIN, not all of
- * them have it or were reached (never with FABEMU_TEST_UNTIL).
+ * Any number of tests may be in flight. Status: 0, all members have the value; -EAGAIN, a member
+ * has another value or was not reached (never with FABEMU_TEST_UNTIL).
  */
 FABEMU_API int fabemu_group_test(struct fabemu_group *group, uint32_t word, uint64_t value,
                                  unsigned how, struct fabemu_req *req);
@@ -1255,8 +1255,8 @@ FABEMU_API int fabemu_register_symmetric(struct fabemu_group *group, void *addr,
  * fabemu_broadcast_put - write @bytes at @offset of a symmetric region at every member, including
  * this one.
  *
- * This is one-sided: any member may call it at any time, several members at once, and the others
- * post nothing. It is complete when the adapters of all members have acknowledged it. If this
+ * This is one-sided: any member may call it at any time, and the others post nothing. Several may
+ * call it at once. It is complete when the adapters of all members have acknowledged it. If this
  * process then sends a message to another member, that member finds the bytes in its memory when it
  * receives the message. The last bytes, at most FABEMU_BROADCAST_LAST_BYTES, are sent only after
  * all earlier bytes have been acknowledged, so they are written last.
@@ -1303,11 +1303,11 @@ FABEMU_API int fabemu_outside(struct fabemu *fab, const char *why);
 /**
  * fabemu_finalizing - name a function that returns whether the program has called MPI_Finalize, for
  * reports of standstills. The library calls it about once a second, with a lock held. It must not
- * call the library. @asked: the function; NULL removes it. After this call has returned, the
+ * call the library. @function: NULL removes the function. After this call has returned, the
  * function that was named before is not called again.
  * Thread: any.
  */
-FABEMU_API void fabemu_finalizing(struct fabemu *fab, bool (*asked)(void));
+FABEMU_API void fabemu_finalizing(struct fabemu *fab, bool (*function)(void));
 
 /**
  * fabemu_refused - record in the report of the fabric at $FABEMU_SOCKET that this process asked the

@@ -81,7 +81,7 @@ PUBLIC int timer_create(clockid_t id, struct sigevent *restrict event, timer_t *
 
     if (err)
         return err;
-    cpu_timers_replace((uintptr_t)*ret + 1, 0); /* a timer of the parent process */
+    cpu_timers_replace((uintptr_t)*ret + 1, 0); /* the parent process may have used this id */
     if (is_cpu_time(id))
         cpu_timers_replace(0, (uintptr_t)*ret + 1);
     return 0;

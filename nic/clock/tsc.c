@@ -25,7 +25,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-static bool requested; /* by --tsc; set before main() */
+static bool requested; /* the user has given --tsc; set before main() */
 
 /* The program's action for SIGSEGV. If a thread changes it while another one handles the signal,
    the latter may use the handler of one action and the flags of the other. */
@@ -174,7 +174,7 @@ static void pass_on(int number, siginfo_t *info, void *context)
                                          atomic_load_explicit(&handler, memory_order_relaxed),
                                      .sa_flags = atomic_load_explicit(&handler_flags,
                                                                       memory_order_relaxed)};
-    bool was_sent = info->si_code <= 0; /* by kill() and the like */
+    bool was_sent = info->si_code <= 0; /* by a call such as kill() */
     sigset_t set;
 
     if (was_sent && action.sa_handler == SIG_IGN)

@@ -45,7 +45,7 @@ static struct limited limited_begin(const struct timespec *timeout)
     return limited;
 }
 
-/* Advance the local time to @when, a time of @id, because a wait until then is over. */
+/* Advance the local time to @when, a time of clock @id, because a wait until then is over. */
 static void reach(clockid_t id, const struct timespec *when)
 {
     struct timespec now;
@@ -106,7 +106,7 @@ PUBLIC int poll(struct pollfd *fds, nfds_t count, int ms)
 int __poll_chk(struct pollfd *fds, nfds_t count, int ms, size_t bytes);
 int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
                 const sigset_t *mask, size_t bytes);
-void __chk_fail(void) __attribute__((noreturn)); /* of the C library: ends the process */
+void __chk_fail(void) __attribute__((noreturn)); /* the C library's function ends the process */
 
 PUBLIC int __poll_chk(struct pollfd *fds, nfds_t count, int ms, size_t bytes)
 {
@@ -140,7 +140,7 @@ PUBLIC int pselect(int count, fd_set *restrict in, fd_set *restrict out, fd_set 
 /* In simulated time, replace the remaining time in *@left, which the C library has measured. */
 static void remaining(const struct limited *limited, struct timeval *left)
 {
-    int err = errno; /* of a wait that a signal has ended */
+    int err = errno; /* the caller needs it if a signal has ended the wait */
     struct timespec now;
     uint64_t ns;
 
@@ -240,7 +240,7 @@ static int until_end(int err, clockid_t id, const struct timespec *when)
     return err;
 }
 
-/* The same for a function that returns a negative number and sets errno. */
+/* Do as until_end(), for a function that returns a negative number and sets errno. */
 static int until_end_errno(int result, clockid_t id, const struct timespec *when)
 {
     if (result < 0)

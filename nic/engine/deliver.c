@@ -182,7 +182,8 @@ static bool report_is_stale(const struct engine *e)
  * there are no indirect calls.
  */
 struct deliver_how {
-    void (*begin)(struct engine *e); /* called at the beginning of a delivery */
+    /* is called at the beginning of a delivery */
+    void (*begin)(struct engine *e);
     /* returns how many segments the host accepts now */
     uint32_t (*room)(struct engine *e, uint64_t at_ps);
     void (*hand)(struct engine *e, struct emu_entry *entry, uint64_t at_ps);
@@ -191,7 +192,7 @@ struct deliver_how {
      * the host has space for more, the next segment must be handed over by @hand.
      */
     uint32_t (*hand_unchanged)(struct engine *e, const uint32_t *bufs, uint32_t most);
-    /* after incoming packet @i was handed over */
+    /* is called after incoming packet @i was handed over */
     void (*answer)(struct engine *e, uint16_t i, uint64_t at_ps);
 };
 

@@ -14,8 +14,8 @@
  * is copied: segment i of the packet carries the buffer of host segment i, which has the host
  * segment's header in its seg.hdr. A packet therefore never has more host segments than segments on
  * the wire. Only the number of bytes on the wire is modelled: emu_packet_wire_bytes(). The crc of
- * the last segment is the CRC-32 of the payload, then of the packet's tag and destination, so that
- * a receiver refuses a packet with a wrong tag, or one that arrives at a wrong destination.
+ * the last segment is the CRC-32 of the payload, then of the packet's tag and destination. So a
+ * receiver refuses a packet that has a wrong tag or arrives at a wrong destination.
  *
  * A *tag* identifies one try of a packet by its source, destination, sequence number and number of
  * the try (flow.h). By the tag, a source recognises replies to earlier tries, and a receiver finds
@@ -148,8 +148,8 @@ void engine_combine_out(struct engine *engine, bool out, uint64_t at_ps);
 bool engine_combine_is_stuck(const struct engine *engine);
 
 /**
- * engine_give_up - drop the packets that wait for a link, because all links have been down for too
- * long. Thread: as engine_stick().
+ * engine_give_up - drop the packets that wait for a link, except conditionals, because all links
+ * have been down for too long. Thread: as engine_stick().
  */
 void engine_give_up(struct engine *engine, uint64_t at_ps);
 

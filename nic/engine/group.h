@@ -48,7 +48,7 @@ enum engine_test { ENGINE_TEST_WORD, ENGINE_TEST_BARRIER };
  * A state: the contributions to one segment of a collective are combined here. Free if `have` is 0.
  */
 struct engine_coll {
-    /* entry in the queue of results that wait to be sent; first: engine_coll_of() casts it */
+    /* entry in the queue of waiting results; must be first, because engine_coll_of() casts it */
     struct engine_queued at;
     struct engine_group *group;
     uint64_t due_ps; /* when the result may be sent */
@@ -279,9 +279,9 @@ void engine_results(struct engine *e, uint64_t at_ps);
 void engine_contribute_all(struct engine *e, const uint32_t *bufs, uint32_t count, uint64_t at_ps);
 
 /**
- * engine_passes - clock raw: a contribution to a reduction of @kind arrives from position @at.
- * Return the positions, as bits, to which it passes. 0: it needs a state, because it is combined
- * with other contributions here.
+ * engine_passes - clock raw: return the positions, as bits, to which a contribution to a reduction
+ * of @kind passes if it arrives from position @at. 0: it needs a state, because it is combined with
+ * other contributions here.
  */
 emu_ports engine_passes(const struct engine *e, const struct engine_group *group, uint8_t kind,
                         uint32_t at);

@@ -115,14 +115,14 @@ static inline uint8_t engine_kind(const struct emu_hdr *hdr)
  */
 static inline bool engine_seg_is_sane(const struct engine *e, const struct emu_hdr *hdr)
 {
-    struct emu_hdr asked = *hdr;
+    struct emu_hdr plain = *hdr;
 
-    engine_set_length_only(&asked, false);
-    if (asked.kind == EMU_SET) /* a host sends EMU_SET only to its own adapter */
+    engine_set_length_only(&plain, false);
+    if (plain.kind == EMU_SET) /* a host sends EMU_SET only to its own adapter */
         return false;
-    if (asked.kind == EMU_TEST && asked.op == ENGINE_TEST_BARRIER)
-        return !asked.len;
-    return emu_hdr_is_sane(&asked, e->profile, e->nodes);
+    if (plain.kind == EMU_TEST && plain.op == ENGINE_TEST_BARRIER)
+        return !plain.len;
+    return emu_hdr_is_sane(&plain, e->profile, e->nodes);
 }
 
 /* Return how many bytes of a packet's payload a host segment with this header occupies. */

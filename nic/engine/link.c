@@ -65,8 +65,8 @@ void engine_link_reply(struct engine *e, struct engine_link *l, const struct emu
  * always has these: one for each buffer slot of the remote end, one for a reply on each channel,
  * and one for a segment that was sent just before its packet was dropped. (The end that drops a
  * packet has emptied the ring first, so there is only one such segment.) In the ring of a cable to
- * another host, slots become free only when that host reports this, and a malicious host may send
- * many heads and take no replies.
+ * another host, slots become free only when that host reports this. A malicious host may never
+ * report it.
  */
 static inline bool link_has_slots(const struct engine_link *l, uint32_t count)
 {
@@ -302,7 +302,7 @@ static uint32_t link_openable(const struct engine *e, const struct engine_link *
  * results travel on the same cables as the contributions, and each packet of results needs slots at
  * all members at once. In a reduce, two members may send to one, for example to the root in the
  * middle of a chain. If the pool were full, packets would wait in a switch, and everything behind
- * them would be sent in small parts (measured with 4 adapters: the worker takes 1.2 times as long).
+ * them would be sent in small parts. Measured with 4 adapters, the worker takes 1.2 times as long.
  */
 static inline uint32_t packet_wants(const struct engine *e, uint16_t i)
 {
@@ -316,11 +316,11 @@ static inline uint32_t packet_wants(const struct engine *e, uint16_t i)
 
 /*
  * Clock raw: return whether a long packet, which has a @priority up to EMU_PRIORITY_LONG, is held
- * back until the next iteration, because this one has sent something and the pool has too few free
- * slots (packet_wants()). If it were not held back, as many packets as there are channels would be
- * in progress, one segment of each at a time, and their buffers would have left the cache before
- * their last segments are sent. An iteration that has nothing else to send does start the packet,
- * because the slots may become free only after the packet was sent.
+ * back until the next iteration, namely if this one has sent something and the pool has too few
+ * free slots (packet_wants()). Without this rule, a packet would soon be in progress on every
+ * channel. The link would send one segment of each in turn, and their buffers would leave the cache
+ * before their last segments are sent. An iteration that has nothing else to send does start the
+ * packet, because the slots may become free only after the packet was sent.
  */
 static bool link_holds_back(struct engine *e, const struct engine_link *l, uint32_t priority)
 {

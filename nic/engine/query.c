@@ -6,7 +6,7 @@
  * test. Repeated tests may use only a part of the packets. So even if many conditionals wait, the
  * traffic that makes them true always finds free packets. A host's conditional occupies one of
  * ENGINE_QUERIES slots until it is true. If no slot is free, the engine tests the conditional only
- * once; if it is false then, the host gets this answer and posts the conditional again
+ * once. If the conditional is false then, the host gets this answer and posts the conditional again
  * (nic/host/group/word.c). A barrier's conditional belongs to the barrier's state, so it needs no
  * slot.
  *

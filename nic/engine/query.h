@@ -25,7 +25,7 @@ struct engine_coll;
 struct engine_group;
 
 struct engine_query {
-    struct engine_queued at; /* first: engine_query_of() */
+    struct engine_queued at; /* must be first, because engine_query_of() casts it */
     /* the barrier's state; NULL: the host has posted the conditional, see engine_host_query_of() */
     struct engine_coll *barrier;
     uint64_t due_ps;  /* when it is tested again, while in backoff */
@@ -35,7 +35,7 @@ struct engine_query {
 };
 
 struct engine_host_query {
-    struct engine_query query; /* first */
+    struct engine_query query; /* must be first, because engine_host_query_of() casts it */
     uint32_t buf;              /* its segment */
     uint32_t seq, group;       /* the host's id of its operation, and the group's address */
     bool used;                 /* the slot is in use */

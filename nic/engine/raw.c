@@ -2,14 +2,14 @@
 /*
  * raw.c - the engine on clock raw, where nothing takes time.
  *
- * A pass of the worker takes credits and segments from the links and the host, checks
- * time-outs, and sends. Only time-outs use times, which are those of the host's clock.
+ * A pass of the worker takes credits and segments from the links and the host, checks time-outs,
+ * and sends. Only time-outs use times, which are those of the host's clock.
  */
 #include "nic/engine/internal.h"
 
 /*
- * The engine begins no packet while it keeps this many host segments, or more, for each packet that
- * it has space for. With this limit, all kept buffers fit into the caches. Measured with 64 nodes
+ * The engine begins no packet while the host segments that it keeps are at least this many times
+ * its packets. With this limit, all kept buffers fit into the caches. Measured with 64 nodes
  * that send as much as they can, each over 5 switches: 4 million hops per second without this
  * limit, 13 million with 4 segments per packet, and 22 million with 2. Two nodes are equally fast
  * with any of these limits.
@@ -21,7 +21,7 @@
 #define RAW_CHECKS 8u
 
 struct engine_raw {
-    struct engine base; /* first */
+    struct engine base; /* must be first, because raw_step() casts it */
     uint64_t host_ps;   /* the host's clock as last read */
     uint64_t more;      /* bit per port: it has input that was left for the next pass */
     /* bit per link: credits were returned there, and the other end is not notified yet */
@@ -237,7 +237,7 @@ static uint32_t raw_take(struct engine_raw *r, uint64_t ports)
     emu_each_bit (i, ports & emu_bits_below(ENGINE_HOST))
         moved += raw_take_link(r, i);
     if ((ports >> ENGINE_HOST & 1) || (e->host.in_ps != EMU_NEVER && !e->host.in_full)) {
-        e->host.in_ps = EMU_NEVER; /* in_ps is 0 after a packet became free */
+        e->host.in_ps = EMU_NEVER; /* engine_posts_again() sets it to 0 when a packet is free */
         moved += raw_take_host(r);
     }
     return moved;

@@ -289,8 +289,8 @@ static bool segment_good(const struct engine *e, struct engine_incoming *in,
 }
 
 /*
- * This continuation is not the next one. Return whether it is a copy of an earlier continuation,
- * which a fault has made. A segment of another try would have another tag.
+ * Return whether this continuation, which is not the next one, is a copy of an earlier one that a
+ * fault has made. A segment of another try would have another tag.
  */
 static bool cont_repeats(const struct engine_incoming *in, const struct emu_packet_hdr *hdr)
 {

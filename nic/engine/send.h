@@ -74,7 +74,7 @@ struct engine_packet {
     uint16_t tries;
     enum engine_state state;
     bool group;
-    /* a packet to the same destination waited directly behind this one when this one was sent */
+    /* when this packet was sent, the packet directly behind it had the same destination */
     bool more;
     /* crc is valid, and the packet does not grow any more, because it was sent before or is full */
     bool has_crc;

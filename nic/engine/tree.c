@@ -6,7 +6,7 @@
  * and its children. When all of these but one have contributed, it sends the result to the
  * remaining one. So a reduction ends at the host that did not contribute, wherever that is. (The
  * switches follow the same rule, emu/packet/seg.h.) A result for all members (of a barrier or an
- * all-reduce) is complete at the tree's root, which sends it to the group as a multicast; the
+ * all-reduce) is complete at the tree's root, which sends it to the group as a multicast. The
  * switches copy it and merge the replies. With barrier=conditional no adapter sends a contribution
  * to a barrier. Instead the root asks all members by a network conditional whether they have
  * reached the barrier. With combining=switch a combine unit in each switch, which is an engine
@@ -93,14 +93,14 @@ static emu_ports state_outs(const struct engine *e, const struct engine_coll *st
 static bool contribution_fits(const struct engine_coll *state, const struct emu_hdr *hdr,
                               uint32_t at)
 {
-    struct emu_hdr asked = *hdr;
+    struct emu_hdr plain = *hdr;
 
     if (!emu_ports_any(state->have))
         return (!state->used || hdr->seq != state->hdr.seq) &&
                (hdr->kind == EMU_BARRIER || !engine_passed(state->group->tree, hdr->seq));
-    asked.kind = engine_kind(hdr);
+    plain.kind = engine_kind(hdr);
     return !emu_ports_any(state->outs) && !emu_ports_has(state->have, at) &&
-           emu_combiner_agrees(&state->hdr, &asked);
+           emu_combiner_agrees(&state->hdr, &plain);
 }
 
 /* Note the mismatch if a contribution does not fit because members started different operations. */

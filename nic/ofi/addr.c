@@ -27,7 +27,7 @@
  * process of the host that has opened an endpoint with that port. The fabric knows this process,
  * because endpoints announce their queues (fabemu_queue_announce()). The address is looked up when
  * a program inserts it into an address vector or connects to it. Only ports that programs have
- * chosen are announced, because endpoints of different processes get the same free ports.
+ * chosen are announced, because the free ports of different processes may have equal numbers.
  */
 #include "nic/ofi/addr.h"
 

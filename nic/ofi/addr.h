@@ -116,9 +116,9 @@ uint64_t ofi_addr_hash(const struct fabemu_info *info);
 /* pep.c: addresses of passive endpoints */
 /**
  * ofi_is_pep - return whether @fid is a passive endpoint of this provider.
- * ofi_pep_addr() - get the address of a passive endpoint. Afterwards the address does not change
- * any more. Errors: as fi_getname().
- * ofi_pep_addr_of() - as ofi_pep_addr(), for a handle that may be wrong. Errors: also -FI_EINVAL,
+ * ofi_pep_addr - get the address of a passive endpoint. Afterwards the address does not change any
+ * more. Errors: as fi_getname().
+ * ofi_pep_addr_of - as ofi_pep_addr(), for a handle that may be wrong. Errors: also -FI_EINVAL,
  * the fabric has no such passive endpoint.
  */
 bool ofi_is_pep(const struct fid *fid);

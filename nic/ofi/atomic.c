@@ -4,9 +4,10 @@
  *
  * One atomic of the adapter covers at most as many elements as fit in a segment. They must be
  * contiguous both in local and in remote memory. A call with other elements is executed as several
- * atomics, because libfabric requires only that the change of each single element is atomic. The
- * operands are copied into each operation, so that every call is injected. Only a triggered call
- * without FI_INJECT does not copy them: the adapter reads them when the operation starts.
+ * atomics, because libfabric requires only that the change of each single element is atomic. Each
+ * call copies the operands into its operations, so the program may change them when the call
+ * returns. Only a triggered call without FI_INJECT does not copy them: the adapter reads them when
+ * the operation starts.
  *
  * fabemu.h says with respect to which other accesses a change is atomic. Each local piece consists
  * of whole elements.

@@ -260,6 +260,8 @@ static void tclass_set(struct fabemu *fab, unsigned tclass)
 
 int fabemu_set_tclass(struct fabemu *fab, unsigned tclass)
 {
+    if (nic_is_defunct(fab))
+        return nic_fail_defunct();
     if (tclass >= EMU_TCLASSES)
         return nic_fail(-EINVAL, "there is no traffic class %u", tclass);
     if (!fab->tclass_given)
@@ -406,9 +408,12 @@ uint32_t fabemu_uses(struct fabemu *fab)
 
 int fabemu_outside(struct fabemu *fab, const char *why)
 {
-    struct json_object *request = json_object_new_object(), *reply = NULL;
+    struct json_object *request, *reply = NULL;
     int err;
 
+    if (nic_is_defunct(fab))
+        return nic_fail_defunct();
+    request = json_object_new_object();
     json_object_object_add(request, "cmd", json_object_new_string("outside"));
     json_object_object_add(request, "why", json_object_new_string(why));
     err = nic_control_request(fab->control, request, &reply);

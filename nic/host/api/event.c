@@ -53,8 +53,7 @@ void fabemu_event_close(struct fabemu_event *event)
     nic_queue_forget_event(fab, event);
     nic_trap_forget_event(fab, event);
     nic_event_end(fab, nic_event_of(event));
-    /* no operation is armed on the event any more, so this also removes it from fab->fired */
-    nic_unlock(fab);
+    nic_unlock(fab); /* removes the event from fab->fired, because no operation is armed on it */
 }
 
 int fabemu_event_change(struct fabemu_event *event, enum fabemu_event_change change, uint64_t value)

@@ -14,8 +14,8 @@
  * peer has answered this process, two kinds of the peer's segments may still be on the way here:
  * more answers and, if the peer detaches too, queries that it repeated before our answer reached
  * it. NIC_DISCONNECT_DONE contains the number of these queries. This process waits for the segments
- * for at most fab->farewell_limit_ns. The fabric counts a later one as dropped, but these segments
- * carry no data.
+ * for at most fab->farewell_limit_ns. The fabric counts a segment that arrives later as dropped,
+ * but these segments carry no data.
  */
 #include "nic/host/api/open.h"
 

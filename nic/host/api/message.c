@@ -184,10 +184,15 @@ int fabemu_queue_share(struct fabemu_queue *queue, struct fabemu_queue *shared)
 void fabemu_queue_close(struct fabemu_queue *queue)
 {
     struct fabemu *fab = queue->fab;
+    bool last;
 
     if (nic_is_defunct(fab))
         return;
-    nic_queue_withdraw(queue);
+    nic_lock(fab);
+    last = queue->refs <= 1;
+    nic_unlock(fab);
+    if (last)
+        nic_queue_withdraw(queue);
     nic_lock(fab);
     if (queue->refs > 1)
         queue->refs--;
@@ -298,8 +303,8 @@ int fabemu_send(struct fabemu_queue *queue, const struct fabemu_dest *dest,
 }
 
 /*
- * The message cannot be sent now and is not queued, so the caller must call fabemu_inject() again:
- * prepare for that. Connect to a peer that is not open. If the window is full, check once a second
+ * Prepare for the next call of fabemu_inject() with this message, which cannot be sent now and is
+ * not queued. Connect to a peer that is not open. If the window is full, check once a second
  * whether the peer still answers, as nic_watch() does for operations. Record the message, so that
  * the fabric can report it as pending.
  */
@@ -514,6 +519,7 @@ int fabemu_recv_multi(struct fabemu_queue *queue, struct fabemu_source from, uin
     call = nic_op_call(&recv->op);
     nic_call_begin(fab, &call);
     nic_lock(fab);
+    nic_ready(fab);
     __atomic_store_n(&req->status, FABEMU_PENDING, __ATOMIC_RELAXED);
     while (open && (msg = nic_queue_find(queue, from, incarnation, tag, ignore))) {
         one = nic_multi_next(recv, msg->wire.bytes, &open);

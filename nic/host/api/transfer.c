@@ -92,6 +92,14 @@ int fabemu_getv(struct fabemu *fab, uint32_t node, uint64_t key, uint64_t offset
     return transfer_post(fab, NIC_OP_GET, node, key, offset, iov, iovs, NULL, req);
 }
 
+static int batch_check(uint64_t fetched, const struct fabemu_req *req)
+{
+    if (fetched > FABEMU_BATCH_RESULT || (fetched && req->unconfirmed))
+        return nic_fail(-EINVAL, "a batch returns at most %u bytes, and none if it is unconfirmed",
+                        FABEMU_BATCH_RESULT);
+    return 0;
+}
+
 int fabemu_batchv(struct fabemu *fab, uint32_t node, uint64_t key, const struct fabemu_iov *iov,
                   unsigned iovs, const struct fabemu_iov *result, struct fabemu_req *req)
 {
@@ -101,11 +109,10 @@ int fabemu_batchv(struct fabemu *fab, uint32_t node, uint64_t key, const struct 
 
     if (!err && result)
         err = nic_buffer_check(result->base, fetched);
+    if (!err)
+        err = batch_check(fetched, req);
     if (err)
         return err;
-    if (fetched > FABEMU_BATCH_RESULT || (fetched && req->unconfirmed))
-        return nic_fail(-EINVAL, "a batch returns at most %u bytes, and none if it is unconfirmed",
-                        FABEMU_BATCH_RESULT);
     nic_batch_of(op)->result = result ? result->base : NULL;
     if (!op->bytes || op->bytes % FABEMU_RECORD_UNIT)
         return nic_fail(-EINVAL,
@@ -200,8 +207,8 @@ int fabemu_atomic(struct fabemu *fab, const struct fabemu_atomic *what, struct f
 }
 
 /*
- * Post an array of more than one segment as a batch with one record. The data begin at
- * byte 32 of the batch, a multiple of the size of every element.
+ * Post an array of more than one segment as a batch with one record. The data begin at byte 32 of
+ * the batch, a multiple of the size of every element.
  */
 static int atomic_batch(struct fabemu *fab, const struct fabemu_atomic *what, size_t count,
                         struct fabemu_req *req)
@@ -214,7 +221,10 @@ static int atomic_batch(struct fabemu *fab, const struct fabemu_atomic *what, si
                                       {(void *)(uintptr_t)what->operand, sends ? bytes : 0},
                                       {(void *)(uintptr_t)zeros,
                                        sends ? -bytes % FABEMU_RECORD_UNIT : 0}};
+    int err = batch_check(what->result ? bytes : 0, req);
 
+    if (err)
+        return err;
     memory_op(NIC_OP_BATCH, what->node, what->key, what->result ? bytes : 0, list, 3, req);
     batch->result = what->result;
     batch->record = (struct fabemu_record){.offset = what->offset,

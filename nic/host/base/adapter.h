@@ -14,9 +14,9 @@
  * NIC_EAGER_WINDOW bytes of charged messages (eager messages longer than one segment), and an
  * answer to each of its requests. For all peers together: NIC_PARKED_MAX messages to queues that
  * are not open, and NIC_SERVED_MAX transfers. If the application receives nothing from an open
- * queue, only the senders limit how many one-segment messages, and announcements of long messages
- * (NIC_RTS), the queue holds. One-segment messages are not charged, because asking for permission
- * before each would cost the receiver as much as the message itself.
+ * queue, only the senders limit how many messages of one segment and how many announcements of long
+ * messages (NIC_RTS) the queue holds. Messages of one segment are not charged, because asking for
+ * permission before each would cost the receiver as much as the message itself.
  */
 #ifndef NIC_ADAPTER_H
 #define NIC_ADAPTER_H
@@ -204,7 +204,7 @@ struct fabemu {
     /* written once: the fabric is in another session (setsid(2)), so a yield does not let it run */
     bool other_session;
     uint64_t now_ps; /* fabric time of this step, set by base/lock.c; always 0 on clock raw */
-    /* this process is a forked child, or the fabric has ended. Read without the lock */
+    /* this process is a forked child, or nic_sim_end() is running. Read without the lock */
     _Atomic bool defunct;
 
     /* Peers, and segments to them: peer/, tx/. */
@@ -311,8 +311,8 @@ struct fabemu {
 };
 
 /**
- * nic_is_defunct - return whether this process is a forked child, or the fabric has ended. In a
- * forked child not even the lock may be used.
+ * nic_is_defunct - return whether this process is a forked child, which may not even use the lock.
+ * Also true while nic_sim_end() ends the waits of other threads.
  */
 static inline bool nic_is_defunct(const struct fabemu *fab)
 {

@@ -50,7 +50,7 @@ const char *nic_remedy(int err)
     }
 }
 
-static atomic_bool forked; /* this process is a forked child, and has not said so yet */
+static atomic_bool forked; /* this process is a forked child, and has not reported this yet */
 
 void nic_note_forked(void)
 {

@@ -8,9 +8,9 @@
  * time is a system call of about 0.2 us, and each call of the library needs two.
  *
  * A program waits by polling, and its work between two polls is not computing. So less work than
- * POLL_GAP_MOST between two polls does not count. Before other *soft* calls, which are polls and
- * readings of the clock, less work than SOFT_LEAST counts only at a later call. Otherwise a loop of
- * such calls would make many records.
+ * POLL_GAP_MOST between two polls does not count. Polls and readings of the clock are *soft* calls.
+ * Before any other soft call, less work than SOFT_LEAST does not count at once, but at a later
+ * call. Otherwise a loop of such calls would make many records.
  *
  * While a program computes for longer than UNATTENDED_NS, the library handles arriving segments, as
  * its own thread does on other clocks (progress/thread.c).
@@ -30,8 +30,9 @@
 #include "nic/host/base/tape.h"
 #include "nic/host/base/trace.h"
 
-#define SOFT_LEAST    2000u  /* ns of CPU time, or instructions */
-#define POLL_GAP_MOST 20000u /* the same */
+/* two limits of work: ns of CPU time, or instructions */
+#define SOFT_LEAST    2000u
+#define POLL_GAP_MOST 20000u
 #define UNATTENDED_NS UINT64_C(10000000)
 
 static const struct emu_compute *compute_of(const struct fabemu *fab)

@@ -35,23 +35,24 @@ int nic_compute_open(struct fabemu *fab, int calls_fd);
 void nic_compute_close(struct fabemu *fab);
 
 /**
- * nic_sim_progress - the program has posted an operation, or one has completed: count the time of
- * the polls since the last time as waiting. Polls and sleeps after the last operation do not count,
- * because in these MPI_Finalize() waits for the launcher, for a time that depends on the host.
+ * nic_sim_progress - count the time of the polls since the last call of this function as waiting,
+ * because the program has posted an operation or one has completed. Polls and sleeps after the last
+ * operation are not counted. In these, MPI_Finalize() waits for the launcher, for a time that
+ * depends on the host.
  * Thread: the one that has attached.
  */
 void nic_sim_progress(struct fabemu *fab);
 
 /**
- * nic_call_begin - a call of the program begins: advance the local time by the time for which the
+ * nic_call_begin - at the beginning of a call, advance the local time by the time for which the
  * program has computed and, if the call posts an operation, by the fixed time of a call
  * (`--call-ns`). May handle segments. Lock: not held.
  */
 void nic_call_begin(struct fabemu *fab, const struct emu_call *call);
 
 /**
- * nic_call_end - the call ends. @posted: the call has posted an operation. Pass false if the call
- * failed: it is then neither counted nor recorded. Lock: not held.
+ * nic_call_end - handle the end of a call. @posted: the call has posted an operation. Pass false if
+ * the call failed: it is then neither counted nor recorded. Lock: not held.
  */
 void nic_call_end(struct fabemu *fab, const struct emu_call *call, bool posted);
 

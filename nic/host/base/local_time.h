@@ -16,7 +16,7 @@ static inline void nic_spend(struct fabemu *fab, uint64_t ps)
     atomic_fetch_add_explicit(&fab->hostif.shared->sim.now_ps, ps, memory_order_release); /* Z1 */
 }
 
-/** nic_was_outside - return whether this process slept outside the fabric, and must wait once. */
+/** nic_was_outside - return whether this process slept outside the fabric since its last wait. */
 static inline bool nic_was_outside(const struct fabemu *fab)
 {
     return fab->simulated &&

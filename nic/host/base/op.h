@@ -40,8 +40,7 @@ enum nic_op_kind {
     NIC_OP_SERVE_GET, /* sends memory of ours, or the result of a batch, to a peer */
     NIC_OP_WHEN,      /* does nothing but wait for its event */
     NIC_OP_NOTICE,    /* receives a notice of a put; a struct nic_recv */
-    /* operations of groups; no peer's segment can name them, because their node is FABEMU_ANY_NODE
-       */
+    /* operations of groups; peers' segments cannot name them: their node is FABEMU_ANY_NODE */
     NIC_OP_SET,
     NIC_OP_TEST,
     NIC_OP_BROADCAST,
@@ -93,7 +92,7 @@ struct nic_op {
 } __attribute__((may_alias));
 
 /*
- * Define @of(), which converts an operation to the @type of which it is the @member. Also check
+ * Define @of(), which returns the struct @type that has an operation as its @member. Also check
  * that the type fits in a request.
  */
 #define NIC_OP_KIND(of, type, member)            \

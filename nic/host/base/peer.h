@@ -123,7 +123,7 @@ struct nic_peer {
 
     uint64_t hello_ns;       /* when to repeat our hello */
     uint64_t hello_gap_ns;   /* interval between our last two hellos */
-    uint64_t hello_began_ns; /* the time since when the peer could have answered our hello */
+    uint64_t hello_began_ns; /* from this time on, the peer could have answered our hello */
     /* time without a core since the first hello, which does not count as silence */
     uint64_t hello_away_ns;
     uint32_t hello_at;    /* position of our first hello in the up ring */
@@ -133,8 +133,8 @@ struct nic_peer {
     /* Disconnecting: peer/disconnect.c, api/leave.c. A query is a NIC_DISCONNECT_ASK. Counts of
        queries and answers are modulo 2^16. */
     uint16_t queries_sent; /* our queries that we have sent to the peer */
-    uint16_t
-        queries_confirmed; /* our queries that had arrived when the peer sent its last answer */
+    /* our queries that had arrived when the peer sent its last answer */
+    uint16_t queries_confirmed;
     /* answers to our queries that the peer had sent when it sent its last answer */
     uint16_t answers_announced;
     uint16_t answers_received; /* answers to our queries that have arrived here */
@@ -171,7 +171,7 @@ enum nic_broke {
     NIC_BROKE_NOTIFIED,
 };
 
-/* returns the peer at @node, which must be below nodes */
+/** nic_peer - return the peer at @node, which must exist. */
 struct nic_peer *nic_peer(struct fabemu *fab, uint32_t node);
 /** nic_node_check - check that @node exists. Errors: -ENOTCONN, -EHOSTUNREACH. Lock: none. */
 int nic_node_check(const struct fabemu *fab, uint32_t node);
@@ -191,8 +191,8 @@ bool nic_incarnation_is_last(const struct fabemu *fab, uint32_t node, uint64_t i
 /** nic_peer_is_new - return whether no process has ever been attached to the node. */
 bool nic_peer_is_new(const struct fabemu *fab, const struct nic_peer *peer);
 /**
- * nic_peer_why - write one line into @text that says why @node (below nodes) does not answer. Lock:
- * none.
+ * nic_peer_why - write one line into @text that says why @node, which must exist, does not answer.
+ * Lock: none.
  */
 void nic_peer_why(const struct fabemu *fab, uint32_t node, char *text, size_t bytes);
 /**

@@ -14,7 +14,7 @@
 #include "nic/host/base/local_time.h"
 
 #define LINE_BYTES 160
-#define POLL_PS    50000u /* apps/traffic/goal lets a receive end this long after its message */
+#define POLL_PS    50000u /* as GOAL_POLL_PS in apps/traffic/goal/player.h */
 #define TAG_BITS   31
 
 struct open {
@@ -109,7 +109,7 @@ static void put_receive(struct nic_trace *trace, uint32_t number, const struct f
              req->src_node, fold(req->tag));
 }
 
-/* Write a collective in the network; one that sends nothing is a calc. */
+/* Write a collective in the network. If it sends nothing, write a calc instead. */
 static void put_coll(struct nic_trace *trace, const struct emu_call *call)
 {
     uint32_t number = trace->posts;
@@ -157,7 +157,7 @@ void nic_trace_begin(struct fabemu *fab, const struct fabemu_req *req)
     trace->triggered = req && req->after;
 }
 
-/* Handle an operation that has completed before its call ends. Only a receive is still written. */
+/* Handle an operation that has completed before its call ends. If it is a receive, write it now. */
 static void completed_inside(struct nic_trace *trace, const struct open *open)
 {
     if (!open->receives)

@@ -23,15 +23,15 @@ int nic_trace_open(struct nic_trace **ret, int fd);
 void nic_trace_close(struct fabemu *fab, struct nic_trace *trace);
 
 /**
- * nic_trace_begin - the operation of @req is about to be posted. NULL: it has no request, or the
- * post has failed.
+ * nic_trace_begin - note that the operation of @req is about to be posted. NULL: it has no request,
+ * or the post has failed.
  */
 void nic_trace_begin(struct fabemu *fab, const struct fabemu_req *req);
 
 /** nic_trace_posted - record this operation, which has been posted. */
 void nic_trace_posted(struct fabemu *fab, const struct emu_call *call);
 
-/** nic_trace_completed - @req has completed with @status. */
+/** nic_trace_completed - record that @req has completed with @status. */
 void nic_trace_completed(struct fabemu *fab, const struct fabemu_req *req, int status);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* trap.c - count and report accesses to memory that is not mapped; test whether pages are mapped */
+/* trap.c - count and report accesses of peers that are refused; test whether pages are mapped */
 #include "nic/host/base/trap.h"
 
 #include <errno.h>

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * trap.h - address translation: accesses of peers to memory that is not mapped.
+ * trap.h - address translation: accesses of peers to memory, and the refusal of some of them.
  *
  * A peer names memory by a key and an address or offset. The table of regions (rx/region.h)
  * translates this to memory of the process. An access that the table does not allow *traps*: it is
  * counted and reported, changes nothing, and fails at its origin. In a region with FABEMU_TRAPS an
- * access also traps if the process has not mapped the pages, or only for reading. The kernel's page
- * tables are then the second part of the translation. Lock: held.
+ * access also traps if the process has not mapped the pages, or has mapped them without the
+ * permission that the access needs. The kernel's page tables are then the second part of the
+ * translation. Lock: held.
  * Source: QsNet III §III (the adapter's MMU; no interrupts provided the page is mapped).
  */
 #ifndef NIC_TRAP_H

@@ -522,8 +522,10 @@ int nic_control_request(struct nic_control *c, struct json_object *request,
     if (err)
         return nic_fail(err, "the fabric does not answer: %s", strerror(-err));
     err = reply_check(*reply);
-    if (err)
+    if (err) {
         json_object_put(*reply);
+        *reply = NULL;
+    }
     return err;
 }
 

@@ -51,7 +51,8 @@ int nic_control_watch(struct nic_control *control, struct fabemu *fab,
                                     struct json_object *object));
 /**
  * nic_control_request - send a request and wait for the reply. Consumes the reference to @request.
- * Errors: the -errno with which the fabric refused the request; errors of sending; -ENOTCONN.
+ * Errors, after which *@reply is NULL: the -errno with which the fabric refused the request; errors
+ * of sending; -ENOTCONN.
  */
 int nic_control_request(struct nic_control *control, struct json_object *request,
                         struct json_object **reply);

@@ -55,7 +55,7 @@ static struct emu_call coll_call(const struct nic_coll *c)
 
     if (c->group->members == 1 || !c->segs)
         call.group = EMU_CALL_LOCAL;
-    else if (c->ended) /* a registration */
+    else if (c->ended) /* posted by fabemu_register_symmetric() */
         call.group = EMU_CALL_UNTRACED;
     return call;
 }

@@ -4,9 +4,9 @@
  * folder share.
  *
  * The collectives of a group form one *stream* of numbered segments (stream.c). Words, conditionals
- * and broadcast puts are outside the stream. Each group of fields below is changed by one file: the
- * fields of the stream by stream.c, of words and conditionals by word.c, of broadcast puts by
- * broadcast.c, of the alarm and the probe by break.c. Lock: held, except for nic_group_check().
+ * and broadcast puts are outside the stream. Of the fields below, stream.c changes those of the
+ * stream, word.c those of words and conditionals, broadcast.c those of broadcast puts, and break.c
+ * those of the alarm and the probe. Lock: held, except for nic_group_check().
  */
 #ifndef NIC_GROUP_H
 #define NIC_GROUP_H

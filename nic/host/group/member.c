@@ -14,7 +14,7 @@
 #include "nic/host/group/group.h"
 #include "nic/host/rx/queue.h"
 
-/* @key: the key of fabemu_group_open(), or NULL. */
+/* Ask the fabric for a group, and store its id in *@id. @key: of fabemu_group_open(), or NULL. */
 static int group_create(struct fabemu *fab, const char *key, const uint32_t *nodes, uint32_t count,
                         bool wide, uint32_t *id)
 {

@@ -316,7 +316,7 @@ static uint64_t half_end(const struct fabemu_group *g, uint64_t index)
 }
 
 /*
- * Receive those of the segments @index to @index + @count - 1 that are in the reorder buffer. All
+ * Receive the segments in the reorder buffer whose index is from @index to @index + @count - 1. All
  * of them are in one half window.
  */
 static void reorder_take(struct fabemu_group *g, uint64_t index, uint64_t count)

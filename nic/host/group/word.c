@@ -254,6 +254,7 @@ uint32_t nic_word_again(struct fabemu *fab)
 
     if (nic_now_ns(fab) < fab->again_ns)
         return 0;
+    fab->again_ns = nic_now_ns(fab) + AGAIN_NS;
     /* a group whose conditionals are still false enters the list again, behind the last one */
     for (bool more = !emu_list_empty(&fab->again); more;) {
         struct fabemu_group *g = emu_list_entry(fab->again.next, struct fabemu_group, backing_off);

@@ -11,8 +11,9 @@
  * in the first step after the end of any process (emu_hostif_nic_endings()). Operations that start
  * later take place with the node's next process.
  *
- * If the network drops a segment between two processes for good, both are stuck: the receiver would
- * wait forever for the request with the missing number, or the sender of a request for its answer.
+ * If the network drops a segment between two processes for good, both are stuck. The receiver would
+ * wait forever for the request with the missing number. Or, if the segment was an answer, the
+ * sender of the request would wait forever for it.
  * We say that the pair's *streams* (the numbered requests in both directions) break. The sender of
  * the segment ends all operations with the peer, starts the next epoch, and sends hellos until the
  * peer answers. A process that receives a hello of a later epoch ends its operations with the peer,

@@ -11,8 +11,8 @@
 #include "nic/host/base/peer.h"
 
 /**
- * nic_peer_departed - the incarnations of the peer's node before @first have ended: end all
- * operations with them. @disconnected: the last of these processes has disconnected.
+ * nic_peer_departed - end all operations with the incarnations of the peer's node before @first,
+ * because these have ended. @disconnected: the last of these processes has disconnected.
  */
 void nic_peer_departed(struct fabemu *fab, struct nic_peer *peer, uint64_t first,
                        bool disconnected);

@@ -9,7 +9,7 @@
  * The pair's streams of requests break when the network drops one of their segments for good. Then
  * the pair starts its next *epoch*. Each epoch has another check value, so late segments of earlier
  * epochs are refused like segments of unknown processes. If both processes start an epoch at the
- * same time, or one starts two, they use the later one.
+ * same time, or one of them starts two epochs, they use the later epoch.
  */
 #include "nic/host/peer/handshake.h"
 
@@ -93,10 +93,11 @@ void nic_peer_probe(struct fabemu *fab, struct nic_peer *peer)
 }
 
 /*
- * The peer has not answered, for the reason @broke. If we have exchanged hellos with its process,
- * the process may be stopped or unreachable. Then end all operations; the two processes may
- * handshake again. If we have not, the process may just be busy. Then end the requests to it, but
- * end the receives from it only if the node has no process, or no route leads there.
+ * Handle a peer that has not answered, for the reason @broke. If we have exchanged hellos with its
+ * process, the process may be stopped or unreachable. Then end all operations; the two processes
+ * may handshake again. If we have exchanged none, the process may just be busy. Then end the
+ * requests to it, but end the receives from it only if the node has no process, or no route leads
+ * there.
  */
 static void peer_connect_failed(struct fabemu *fab, struct nic_peer *peer, enum nic_broke broke)
 {
@@ -145,13 +146,13 @@ static void hello_restart_if_taken(struct fabemu *fab, struct nic_peer *peer, ui
 
 /*
  * Return how much of the time since the last scan does not count as silence of the peers. It is the
- * longer of two times: the time in which this process did not run, by its own clock (it may have
- * been stopped), and the time in which processes or the fabric had no core, as counted by the
- * fabric's manager. A part of each time still counts as silence, so that the wait ends. Of the
- * first time, an eighth of the bound counts for each late scan. Of the second time,
- * emu_starved_ns() itself leaves out a part. The manager may count a time that this process has
- * already noticed by its own clock. So that no time is excluded twice, the result is limited to the
- * time since the last scan with a result above 0.
+ * longer of two times. The first is the time in which this process did not run, by its own clock;
+ * it may have been stopped. The second is the time in which processes or the fabric had no core, as
+ * counted by the fabric's manager. A part of each time counts as silence, so the wait ends. Of the
+ * first time, an eighth of the bound counts for each late scan. emu_starved_ns() itself leaves out
+ * a part of the second time. The manager may later report a time that this function has already
+ * excluded by this process's own clock. So that no time is excluded twice, the result is at most
+ * the time since the last scan that excluded any.
  */
 static uint64_t hello_away_ns(struct fabemu *fab, uint64_t now)
 {

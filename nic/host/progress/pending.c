@@ -385,11 +385,11 @@ void fabemu_awaits(struct fabemu *fab, const struct fabemu_awaited *awaited)
     nic_unlock(fab);
 }
 
-void fabemu_finalizing(struct fabemu *fab, bool (*asked)(void))
+void fabemu_finalizing(struct fabemu *fab, bool (*function)(void))
 {
     if (nic_is_defunct(fab))
         return;
     nic_lock(fab);
-    fab->finalizing = asked;
+    fab->finalizing = function;
     nic_unlock(fab);
 }

@@ -41,7 +41,7 @@ void nic_receive_resume(struct fabemu *fab);
  * run
  */
 #define NIC_NAP_MISSES 100u
-/* A thread that uses less CPU time than this between polls is only waiting. */
+/* A thread that on average uses less CPU time than this between polls is only waiting. */
 #define NIC_NAP_WORK_NS 4000u
 
 /**

@@ -171,7 +171,7 @@ static const struct emu_call clock_call = {.kind = EMU_CALL_CLOCK};
 
 void fabemu_await_time(struct fabemu *fab)
 {
-    if (!fab->simulated)
+    if (!fab->simulated || nic_is_defunct(fab))
         return;
     nic_ready(fab);
     pthread_mutex_lock(&fab->sim.turn);
@@ -236,7 +236,7 @@ static bool read_clock(void *ctx, clockid_t id, struct timespec *ret)
     return true;
 }
 
-/* Return the local time after @ps, but at most the last simulated time. */
+/* Return the time that is @ps after the local time, but at most the last simulated time. */
 static uint64_t later_ps(const struct fabemu *fab, uint64_t ps)
 {
     uint64_t now_ps = nic_local_ps(fab);

@@ -83,7 +83,7 @@ uint32_t nic_step(struct fabemu *fab)
            have completed. */
         atomic_store_explicit(&fab->seen_tail, fab->hostif.down_head, memory_order_release);
     }
-    /* after nic_receive(), because that handles the last segments of processes that have ended */
+    /* after nic_receive(), which handles the last segments of processes that have ended */
     if (has_endings(fab))
         nic_peer_check_all(fab);
     if (!emu_list_empty(&fab->connecting))

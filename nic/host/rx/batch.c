@@ -93,8 +93,8 @@ static uint64_t padded(uint32_t bytes)
 }
 
 /*
- * Change or read @piece. A single element is changed as by fabemu_atomic(), because one that is a
- * word may be a lock or a count that the program polls.
+ * Change or read @piece. A single element is changed as by fabemu_atomic(), because it may be a
+ * lock or a count that the program polls.
  */
 static void record_apply(const struct fabemu_record *record, const uint8_t *from,
                          const struct fabemu_iov *piece, uint8_t *before)
@@ -215,7 +215,7 @@ static void record_continue(struct fabemu *fab, struct nic_batch *batch, const u
     }
 }
 
-/* The record and its stride have arrived. If it has no data in the list, execute it. */
+/* Check a record that has arrived, with its stride. If it has no data in the list, execute it. */
 static void record_ready(struct fabemu *fab, struct nic_batch *batch, const uint8_t *from)
 {
     if (!batch->stride.block || !record_is_sane(batch)) {

@@ -163,9 +163,9 @@ void nic_message_drop(struct fabemu *fab, struct fabemu_message *msg)
 /* --- unmatched ---------------------------------------------------------------------- */
 
 /*
- * Keep a message without a receive. Returns NULL if the queue has closed or is broken (counted as
- * closed), or if there is no memory or too many messages are kept (counted as refused, unless this
- * process is detaching).
+ * Keep a message without a receive. Returns NULL, and counts the message as closed, if the queue
+ * has closed or is broken. Returns NULL, and counts the message as refused unless this process is
+ * detaching, if there is no memory or too many messages are kept.
  */
 static struct fabemu_message *message_keep(struct fabemu *fab, struct nic_peer *peer,
                                            struct fabemu_queue *queue,

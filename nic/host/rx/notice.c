@@ -102,7 +102,7 @@ int fabemu_recv_notice(struct fabemu_queue *queue, struct fabemu_req *req)
     if (nic_is_defunct(fab))
         return nic_fail_defunct();
     if (req->after)
-        return nic_fail(-EINVAL, "the receive of a notice cannot be armed (after)");
+        return nic_fail(-EINVAL, "the receive of a notice cannot be armed");
     if (nic_event_check(fab, req))
         return -EINVAL;
     op = nic_op_new(req, NIC_OP_NOTICE, FABEMU_ANY_NODE, NULL);
@@ -111,6 +111,7 @@ int fabemu_recv_notice(struct fabemu_queue *queue, struct fabemu_req *req)
     call = nic_op_call(op);
     nic_call_begin(fab, &call);
     nic_lock(fab);
+    nic_ready(fab);
     __atomic_store_n(&req->status, FABEMU_PENDING, __ATOMIC_RELAXED);
     queue->takes_notices = true;
     if (emu_list_empty(&queue->notices))

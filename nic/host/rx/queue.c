@@ -45,7 +45,7 @@ struct nic_recv *nic_multi_next(struct nic_recv *multi, uint64_t bytes, bool *op
     op->moved += bytes < iov.bytes ? bytes : iov.bytes;
     *open = req && op->bytes - op->moved >= multi->min_bytes;
     if (!*open) {
-        /* the receives of messages are reported to the fabric; that of the whole buffer is not */
+        /* only the receives of single messages are reported to the fabric */
         multi->watched.began_ns = 0;
         nic_op_end(multi->queue->fab, op, req ? 0 : -ENOMEM);
     }

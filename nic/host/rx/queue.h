@@ -129,7 +129,7 @@ static inline bool nic_queue_is_shared(const struct fabemu_queue *queue)
 
 /** nic_queue_share - implement fabemu_queue_share() for a queue without receives. */
 void nic_queue_share(struct fabemu_queue *queue, struct fabemu_queue *shared);
-/** nic_queue_break - end all receives and sends of the queue, and refuse later messages. */
+/** nic_queue_break - end the queue's receives and, by nic_sends_end(), sends; refuse messages. */
 void nic_queue_break(struct fabemu_queue *queue);
 /** nic_queue_free - close the queue: end its receives and drop its messages. */
 void nic_queue_free(struct fabemu_queue *queue);

@@ -220,7 +220,7 @@ void nic_region_drop(struct fabemu *fab, struct nic_region *region)
     region_free(region);
 }
 
-/* Groups have released their symmetric regions. */
+/* Free all regions except symmetric ones, which groups have released already. */
 void nic_region_release(struct fabemu *fab)
 {
     for (uint32_t i = 0; i < fab->region_count; i++)

@@ -65,8 +65,8 @@ static inline bool nic_region_holds(const struct nic_region *region, uint64_t of
 }
 
 /**
- * nic_region_iov - a peer names the @bytes at @offset of the region: store in @to the pieces of
- * memory that these bytes occupy. Returns the number of pieces, at least 1. Pure.
+ * nic_region_iov - store in @to the pieces of memory that the @bytes at a peer's @offset of the
+ * region occupy. Returns the number of pieces, at least 1. Pure.
  */
 unsigned nic_region_iov(const struct nic_region *region, uint64_t offset, uint64_t bytes,
                         struct fabemu_iov to[NIC_IOVS]);

@@ -14,7 +14,7 @@
 #include "nic/host/tx/answer.h"
 #include "nic/host/tx/bulk.h"
 
-/* Refuse a request for memory that is not mapped, or does not allow this access. */
+/* Refuse a request, because its memory is not mapped or does not allow this access. */
 static void request_trap(struct fabemu *fab, struct nic_peer *peer, const struct nic_wire_mem *mem,
                          int status)
 {
@@ -143,7 +143,7 @@ static struct nic_region *put_request_read(struct fabemu *fab, struct nic_peer *
     return region;
 }
 
-/* All bytes of the peer's put are in memory. Deliver the put's notice, then send a FIN. */
+/* End a peer's put, whose bytes are all in memory: deliver its notice, then send a FIN. */
 static void put_end(struct fabemu *fab, struct nic_peer *peer, const struct put_request *put,
                     const struct nic_region *region)
 {

@@ -266,7 +266,7 @@ static bool atomic_request(struct fabemu *fab, struct nic_peer *peer, struct nic
     return true;
 }
 
-/* All segments of a batch were sent. It awaits a FIN or its result, or ends now. */
+/* Handle a batch whose segments were all sent: let it await a FIN or its result, or end it. */
 static void batch_sent(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
 {
     const struct nic_batch_access *batch = nic_batch_of(op);

@@ -116,6 +116,8 @@ static void atomic__refuses_invalid_requests(void)
     CU_ASSERT_EQUAL(fabemu_atomic_array(w.fab[0], &bad, (1 << 27) + 1, &req), -EMSGSIZE);
     bad.result = &old;
     CU_ASSERT_EQUAL(fabemu_atomic_array(w.fab[0], &bad, 2049, &req), -EMSGSIZE);
+    req.unconfirmed = true; /* then no answer brings the result of a batch */
+    CU_ASSERT_EQUAL(fabemu_atomic_array(w.fab[0], &bad, 100, &req), -EINVAL);
     bad = (struct fabemu_atomic){.node = 0, .key = both, .type = FABEMU_U64, .operand = &v};
     CU_ASSERT_EQUAL(run(&w, 0, &bad), -EACCES); /* the node itself has no such key */
     fabemu_register(w.fab[0], &old, 8, FABEMU_REMOTE_ATOMIC, &bad.key);

@@ -4,10 +4,17 @@
  *
  * One thread steps the adapters and a fake fabric alternately, except where noted.
  */
+#include <json-c/json.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
+#include "emu/util/json.h"
+#include "nic/host/control/control.h"
 #include "tests/test.h"
 #include "tests/fixtures/host/peers.h"
 
@@ -439,9 +446,83 @@ static void forked__calls_return_at_once(void)
                     -ENOTCONN);
     CU_ASSERT_FALSE(fabemu_drop_why(w.fab[0], 1, why, sizeof why));
     CU_ASSERT_EQUAL(fabemu_progress(w.fab[0]), 0);
+    CU_ASSERT_EQUAL(fabemu_outside(w.fab[0], "why"), -ENOTCONN);
+    CU_ASSERT_EQUAL(fabemu_set_tclass(w.fab[0], FABEMU_TCLASS_BULK), -ENOTCONN);
+    w.fab[0]->simulated = true;
+    fabemu_await_time(w.fab[0]);
+    CU_ASSERT_EQUAL(atomic_load(&w.fab[0]->hostif.shared->sim.ready), 0);
+    w.fab[0]->simulated = false;
     fabemu_queue_close(w.queue[0]);
     pthread_mutex_unlock(&w.fab[0]->lock);
     peers_close(&w);
+}
+
+/* Read a request from a process, and answer it with @text. */
+static void control_answer(int fd, struct emu_json_buf *in, const char *text,
+                           const struct emu_json_fds *fds)
+{
+    struct emu_json_buf out = {.bytes = 0};
+    char *line = NULL;
+    size_t bytes;
+
+    while (!emu_json_take(in, 4096, &line, &bytes) && emu_json_read(in, fd, NULL, 0) > 0)
+        ;
+    free(line);
+    CU_ASSERT_EQUAL(emu_json_put_line(&out, text, strlen(text), 4096), 0);
+    CU_ASSERT_TRUE(emu_json_send(&out, fd, out.bytes, fds, 0) > 0);
+    emu_json_free(&out);
+}
+
+/* A fabric that attaches a process, and refuses its first request. */
+static void *refuser_main(void *argument)
+{
+    const struct emu_json_fds passed = {.fd = {eventfd(0, 0), eventfd(0, 0), -1}};
+    struct emu_json_buf in = {.bytes = 0};
+    int fd = accept(*(int *)argument, NULL, NULL);
+
+    control_answer(fd, &in, "{\"ok\":true,\"node\":0,\"nodes\":2}", &passed);
+    control_answer(fd, &in, "{\"ok\":false,\"errno\":22,\"error\":\"no\"}", NULL);
+    control_answer(fd, &in, "{\"ok\":true}", NULL);
+    emu_json_free(&in);
+    close(passed.fd[0]);
+    close(passed.fd[1]);
+    close(fd);
+    return NULL;
+}
+
+static void no_event(struct fabemu *fab, const char *name, struct json_object *object)
+{
+    (void)fab, (void)name, (void)object;
+}
+
+/* The caller frees the reply, so it must not get one that is freed already. */
+static void control__returns_no_reply_that_refuses(void)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    struct json_object *reply = NULL;
+    struct nic_control *control;
+    struct emu_hostif_fds fds;
+    struct fabemu_info info;
+    pthread_t refuser;
+    int listener = socket(AF_UNIX, SOCK_STREAM, 0);
+
+    snprintf(at.sun_path, sizeof at.sun_path, "/tmp/nic_peer.%d", (int)getpid());
+    unlink(at.sun_path);
+    CU_ASSERT_EQUAL_FATAL(bind(listener, (struct sockaddr *)&at, sizeof at), 0);
+    CU_ASSERT_EQUAL_FATAL(listen(listener, 1), 0);
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&refuser, NULL, refuser_main, &listener), 0);
+    CU_ASSERT_EQUAL_FATAL(nic_control_attach(&control, at.sun_path, &(struct nic_job){.rank = 0},
+                                             &info, &fds),
+                          0);
+    CU_ASSERT_EQUAL_FATAL(nic_control_watch(control, NULL, no_event), 0);
+    CU_ASSERT_EQUAL(nic_control_request(control, json_object_new_object(), &reply), -EINVAL);
+    CU_ASSERT_PTR_NULL(reply);
+    nic_control_detach(control, 0);
+    pthread_join(refuser, NULL);
+    close(fds.memory);
+    close(fds.bell);
+    close(listener);
+    unlink(at.sun_path);
 }
 
 static void pump_until_over(struct peers *w, struct fabemu_req *req, uint32_t count)
@@ -903,6 +984,7 @@ int main(void)
         CASE(send__respects_its_bounds),
         CASE(abort__ends_operations_in_progress),
         CASE(forked__calls_return_at_once),
+        CASE(control__returns_no_reply_that_refuses),
         CASE(peer__exited_is_detected),
         CASE(peer__slow_is_waited_for),
         CASE(peer__successor_survives_old_reports),

@@ -241,6 +241,45 @@ static void *sleeper_main(void *argument)
     return NULL;
 }
 
+static struct fabemu_req *no_request(struct fabemu_req *req, void *at)
+{
+    (void)req, (void)at;
+    return NULL;
+}
+
+/* Each process posts a receive of another kind. */
+static void *receiver_main(void *argument)
+{
+    struct process *p = argument;
+    const struct fabemu_source any = {FABEMU_ANY_NODE, FABEMU_ANY_QUEUE};
+    const struct fabemu_multi multi = {p->in, BYTES, .min_bytes = 1, .next = no_request};
+    const struct fabemu_iov in = {p->in, BYTES};
+    struct fabemu_req req = {.status = 0};
+    int err;
+
+    nic_sim_begin(p->fab);
+    if (p->node == 0)
+        err = fabemu_recv_multi(p->queue, any, 7, 0, &multi, &req);
+    else if (p->node == 1)
+        err = fabemu_recv_notice(p->queue, &req);
+    else
+        err = fabemu_recv_from(p->queue, any, 7, 0, &in, 1, &req);
+    CU_ASSERT_EQUAL(err, 0);
+    CU_ASSERT_EQUAL(atomic_load(&p->fab->hostif.shared->sim.ready), 1);
+    fabemu_await_time(p->fab);
+    CU_ASSERT_EQUAL(fabemu_cancel(p->queue, &req), 0);
+    detach(p);
+    return NULL;
+}
+
+static void time__begins_after_a_receive_of_any_kind(void)
+{
+    static struct run run;
+
+    run_open(&run, "oq2004", 1);
+    run_all(&run, receiver_main);
+}
+
 /* The number of picoseconds of a sleep may exceed 64 bits. */
 static void sleep__beyond_simulated_time_ends_with_it(void)
 {
@@ -876,6 +915,7 @@ int main(void)
         CASE(processes__have_equal_times_in_each_run),
         CASE(fabric__does_not_go_back_with_a_process),
         CASE(fabric__ignores_a_time_that_does_not_exist),
+        CASE(time__begins_after_a_receive_of_any_kind),
         CASE(sleep__beyond_simulated_time_ends_with_it),
         CASE(compute__is_not_measured_without_a_counter),
         CASE(sleep__is_reported_if_it_is_long),

@@ -827,6 +827,25 @@ static void queue_open_any__opens_the_first_of_a_free_pair(void)
     peers_close(&w);
 }
 
+/* A close that only drops a reference does not ask the fabric to withdraw the announcement. */
+static void queue_open_counted__stays_announced_until_the_last_close(void)
+{
+    struct peers w;
+    struct fabemu_queue *queue;
+
+    peers_open(&w, 2, false);
+    for (uint32_t i = 0; i < 2; i++)
+        CU_ASSERT_EQUAL(fabemu_queue_open_counted(w.fab[0], 9, &queue), 0);
+    queue->announced = true;
+    CU_ASSERT_PTR_NULL(w.fab[0]->control); /* a request would crash */
+    fabemu_queue_close(queue);
+    CU_ASSERT_TRUE(queue->announced);
+    queue->announced = false;
+    fabemu_queue_close(queue);
+    CU_ASSERT_PTR_NULL(w.fab[0]->queues[9]);
+    peers_close(&w);
+}
+
 /* Compute for @ns between two calls of fabemu_idle(). */
 static void work(uint64_t ns)
 {
@@ -931,6 +950,7 @@ int main(void)
         CASE(send__is_not_held_up_by_another_node),
         CASE(queue_open_any__starts_empty_and_rotates),
         CASE(queue_open_any__opens_the_first_of_a_free_pair),
+        CASE(queue_open_counted__stays_announced_until_the_last_close),
         CASE(idle__sleeps_when_its_caller_only_waits),
         CASE(idle__sleeps_late_when_yields_reach_the_fabric),
         {0},

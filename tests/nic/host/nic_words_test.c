@@ -257,6 +257,33 @@ static void range__of_a_group_of_one_is_awaited(void)
     cluster_close(&w);
 }
 
+/* In two groups of one member, tests that stay false are repeated once per millisecond. */
+static void range__of_groups_of_one_is_tested_at_intervals(void)
+{
+    struct fabemu_req req[2] = {{0}};
+    struct fabemu_group *alone[2];
+    struct cluster w;
+    uint64_t *words, began_ns;
+
+    cluster_open(&w, &(struct cluster_config){.topo = "kary:2,1"});
+    CU_ASSERT_EQUAL(fabemu_words_alloc(w.fab[0], 1, &words), 0);
+    for (uint32_t i = 0; i < 2; i++) {
+        CU_ASSERT_EQUAL_FATAL(fabemu_group_join(w.fab[0], 9998 + i, 1, &alone[i]), 0);
+        CU_ASSERT_EQUAL(fabemu_group_memory(alone[i], words, 1), 0);
+        CU_ASSERT_EQUAL(fabemu_group_test(alone[i], FABEMU_WORDS, 3, REACHED_UNTIL, &req[i]), 0);
+    }
+    while (nic_now_ns(w.fab[0]) < w.fab[0]->again_ns)
+        ;
+    began_ns = nic_now_ns(w.fab[0]);
+    cluster_pump(&w);
+    CU_ASSERT_TRUE(w.fab[0]->again_ns > began_ns);
+    for (uint32_t i = 0; i < 2; i++) {
+        CU_ASSERT_EQUAL(fabemu_abort(w.fab[0], &req[i]), -ECANCELED);
+        fabemu_group_leave(alone[i]);
+    }
+    cluster_close(&w);
+}
+
 /* A process has died. Its successor has words of the same values, but is not in the group. */
 static void range__ends_with_its_process(void)
 {
@@ -368,12 +395,19 @@ static void tclass__is_that_of_the_process(void)
 int main(void)
 {
     static const struct test_case cases[] = {
-        CASE_ALONE(memory__is_compared_at_all_members), CASE_ALONE(memory__is_awaited),
-        CASE(memory__is_read_while_it_changes),         CASE(memory__can_be_changed_by_peers),
-        CASE(memory__has_many_conditionals_at_a_time),  CASE(range__must_be_chosen_first),
-        CASE(range__of_a_group_of_one_is_awaited),      CASE(range__ends_with_its_process),
-        CASE(range__is_checked_by_the_engine),          CASE(alloc__finds_what_was_freed),
-        CASE(tclass__is_that_of_the_process),           {0},
+        CASE_ALONE(memory__is_compared_at_all_members),
+        CASE_ALONE(memory__is_awaited),
+        CASE(memory__is_read_while_it_changes),
+        CASE(memory__can_be_changed_by_peers),
+        CASE(memory__has_many_conditionals_at_a_time),
+        CASE(range__must_be_chosen_first),
+        CASE(range__of_a_group_of_one_is_awaited),
+        CASE(range__of_groups_of_one_is_tested_at_intervals),
+        CASE(range__ends_with_its_process),
+        CASE(range__is_checked_by_the_engine),
+        CASE(alloc__finds_what_was_freed),
+        CASE(tclass__is_that_of_the_process),
+        {0},
     };
 
     return test_run("nic_words", cases);

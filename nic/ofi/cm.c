@@ -434,7 +434,7 @@ void ofi_cm_refuse(struct ofi_cm *cm, const struct ofi_addr *own)
     while ((op = done_take(cm)))
         if (!op->sent && !op->req.status && message_is_valid(op))
             cm_refuse(cm, op, own);
-    /* the peer may have been connected already, or this end since ofi_cm_shutdown() */
+    /* the peer or, since ofi_cm_shutdown(), this end may have become connected */
     if (cm->state == CM_ACCEPTING || cm->state == CM_CONNECTED)
         cm_send(cm, CM_SHUTDOWN, own, &cm->peer, cm->peer_channel, NULL, 0);
 }

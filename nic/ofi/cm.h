@@ -48,8 +48,8 @@ struct ofi_cm {
 /*
  * A client's request for a connection: fi_info.handle of an FI_CONNREQ event. It exists until it is
  * accepted or rejected or its passive endpoint closes, and longer if an endpoint still refers to
- * it. Its fabric has a list of all requests, by which handles of requests that do not exist any
- * more are recognised. The fields from refs to next are protected by fabric->request_lock.
+ * it. The fabric's list of all requests shows whether the request of a handle still exists. The
+ * fields from refs to next are protected by fabric->request_lock.
  */
 struct ofi_request {
     struct fid fid;

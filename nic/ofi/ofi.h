@@ -49,7 +49,7 @@
 #define OFI_NAME              PROVIDER_NAME
 #define OFI_IOV_MAX           4
 #define OFI_INJECT_BYTES      ((size_t)4096)
-#define OFI_ATOMIC_BYTES      OFI_INJECT_BYTES /* bytes of operands; so any call can be injected */
+#define OFI_ATOMIC_BYTES      OFI_INJECT_BYTES /* of the operands; each call can be injected */
 #define OFI_MESSAGE_MAX_BYTES ((size_t)1 << 39)
 /* longest datagram; the adapter sends it without waiting for a receive */
 #define OFI_DATAGRAM_MAX_BYTES ((size_t)8192)
@@ -157,8 +157,8 @@ extern struct fi_provider ofi_prov;
 
 /*
  * Protocol and limits that fi_getinfo() offers and all calls enforce. The limits are
- * OFI_INJECT_BYTES, OFI_IOV_MAX and OFI_MESSAGE_MAX_BYTES, or the limits of the provider whose name
- * this provider has (prov.c).
+ * OFI_INJECT_BYTES, OFI_IOV_MAX and OFI_MESSAGE_MAX_BYTES or, if this provider uses the name of
+ * another provider (prov.c), the limits of that provider.
  */
 struct ofi_limits {
     const char *name;  /* name of the provider */

@@ -30,7 +30,7 @@ enum ofi_count {
 struct ofi_slab;
 struct ofi_srx;
 
-/* Memory for operations, and its free operations. */
+/* Memory for operations, and the free operations in it. */
 struct ofi_pool {
     struct ofi_stack spare; /* operations returned to the pool; any thread may push */
     struct ofi_op *free;    /* free operations; when there are none, all of `spare` become free */
@@ -134,7 +134,7 @@ struct ofi_op *ofi_op_get(struct ofi_ep *ep, const struct ofi_xfer *xfer, enum o
 int ofi_op_begin(struct ofi_ep *ep, const struct ofi_xfer *xfer, enum ofi_count count,
                  struct ofi_op **ret);
 
-/** ofi_op_drop - return an operation that could not be posted to the pool. */
+/** ofi_op_drop - return to the pool an operation that could not be posted. */
 void ofi_op_drop(struct ofi_op *op);
 
 /**

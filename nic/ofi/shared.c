@@ -6,9 +6,10 @@
  * Each process that uses the table holds a shared flock() on the file, which the kernel releases
  * when the process dies. So a process that gets the exclusive lock is the only user. A process
  * tries to get the exclusive lock at two times. When it opens the table, success means that the
- * file is new, or was left behind, so it empties the file. When it closes the table, success means
- * that no other process uses the file, so it removes the file. If all users of a table are killed,
- * the file remains until the name is opened again, or the fabric ends (apps/control/paths.c).
+ * file is new, or was left behind, so the process empties the file. When it closes the table,
+ * success means that no other process uses the file, so the process removes the file. If all users
+ * of a table are killed, the file remains until the name is opened again, or the fabric ends
+ * (apps/control/paths.c).
  *
  * The file may be removed between open() and flock(), so a process that has the lock checks that
  * the path still names its file, and starts again if it does not. A process holds another lock, on

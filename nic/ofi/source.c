@@ -5,7 +5,7 @@
  *
  * fi_trywait() arms the signals of the objects, and then checks that no event is there. A callback
  * that completes an operation first enters it into its queue, and then checks whether the signal is
- * armed. To write to a file descriptor is a system call, so the callback writes only if the signal
+ * armed. Writing to a file descriptor is a system call, so the callback writes only if the signal
  * is armed. Both threads execute a fence between their two steps, so at least one of them sees the
  * first step of the other.
  */

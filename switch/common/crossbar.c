@@ -83,8 +83,8 @@ emu_ports switch_crossbar_shortest(const struct switch_dev *sw, emu_ports outs)
 }
 
 /*
- * Set whether segments that arrive at @port may only go down. While the link at @port is down, with
- * link-level retry, they may go anywhere. The manager then sends the segments in flight of both
+ * Set whether segments that arrive at @port may only go down. With link-level retry, they may go
+ * anywhere while the link at @port is down. The manager then sends the segments in flight of both
  * directions through this row again, and makes sure that none comes down and goes up again.
  */
 static void crossbar_onward(struct switch_crossbar *bar, uint32_t port, bool up)

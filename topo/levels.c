@@ -107,7 +107,7 @@ static uint32_t above(struct guess *g, uint32_t from)
     return count;
 }
 
-/* Make guess 2. Invert the heights of the leaf with the most switches above it, and of these. */
+/* Make guess 2 for the leaf with the most switches above it: invert its and their heights. */
 static void guess_inverted(struct guess *g, uint32_t least)
 {
     uint32_t best = 0, best_count = 0, seen = 0, most = 0;

@@ -268,6 +268,7 @@ static void topo_read__cleans_descriptions(void)
         {"bell\a tab\t del\177", "bell? tab? del?"},
         {"c1 \302\233 end", "c1 ? end"},
         {"turned \342\200\256 end", "turned ? end"},
+        {"arabic mark \330\234 end", "arabic mark ? end"},
         {"latin \351\350", "latin ??"},
         {"cut \342\202", "cut ??"},
         {"long \300\257 \355\240\200", "long ?? ???"},

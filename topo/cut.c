@@ -471,7 +471,7 @@ int topo_cut(const struct topo_graph *graph, uint32_t hosts, const uint32_t *sha
 {
     struct cut c = {.graph = graph, .hosts = hosts};
     size_t bytes = graph->switches * sizeof *host_of;
-    uint64_t crossing, uneven;
+    uint64_t crossing = 0, uneven = 0;
     int err;
 
     if (!hosts || hosts > TOPO_HOSTS_MAX || hosts > graph->switches)
@@ -485,13 +485,13 @@ int topo_cut(const struct topo_graph *graph, uint32_t hosts, const uint32_t *sha
         memcpy(host_of, c.host_of, bytes);
         crossing = c.crossing;
         uneven = c.uneven;
-        if (hosts > 1 && graph->switches <= CUT_GROWN)
-            err = cut_grow(&c);
-        if (!err) {
+    }
+    if (!err && hosts > 1 && graph->switches <= CUT_GROWN) {
+        err = cut_grow(&c);
+        if (!err)
             cut_search(&c, share);
-            if (cut_is_better(&c, crossing, uneven))
-                memcpy(host_of, c.host_of, bytes);
-        }
+        if (!err && cut_is_better(&c, crossing, uneven))
+            memcpy(host_of, c.host_of, bytes);
     }
     cut_free(&c);
     if (err)

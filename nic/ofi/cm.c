@@ -176,6 +176,7 @@ void ofi_cm_close(struct ofi_cm *cm)
         cm->ops = op->next;
         free(op);
     }
+    cm->done = NULL; /* its operations are freed, and the channel may be opened again */
     fabemu_queue_close(cm->queue);
     cm->queue = NULL;
     pthread_mutex_destroy(&cm->lock);

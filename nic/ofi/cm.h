@@ -63,8 +63,8 @@ struct ofi_request {
 };
 
 /**
- * ofi_cm_open - open a channel at @queue, or at any queue if that is OFI_QUEUE_NONE. The caller has
- * zeroed @cm. Lock: none.
+ * ofi_cm_open - open a channel at @queue, or at any queue if that is OFI_QUEUE_NONE. @cm was
+ * zeroed, or closed by ofi_cm_close(). Lock: none.
  */
 int ofi_cm_open(struct ofi_cm *cm, struct fabemu *fab, struct fid *fid, uint16_t queue);
 /**

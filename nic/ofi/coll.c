@@ -62,7 +62,7 @@ static uint32_t node_of(const struct coll_job *job, uint32_t rank)
     return job->mc->peer[rank].node;
 }
 
-/* Return the rank of the member with index @part in the list of members without this one. */
+/* Return the rank of the member with index @part in the list of all other members. */
 static uint32_t other_rank(const struct coll_job *job, uint32_t part)
 {
     return part < job->mc->rank ? part : part + 1;

@@ -68,8 +68,8 @@ struct ofi_ep {
     struct ofi_request *request;
     struct fabemu_queue *join_queue; /* FI_COLLECTIVE: for the messages of join.c; else NULL */
     size_t multi_min_bytes;          /* FI_OPT_MIN_MULTI_RECV */
-    /* operations for messages that arrive in buffers for several messages; protected by the
-       adapter's lock */
+    /* operations for messages that arrive in buffers for several messages or were lost; protected
+       by the adapter's lock */
     struct ofi_pool arrivals;
 
     struct ofi_lock lock; /* protects the fields below; never taken by a callback */

@@ -8,9 +8,9 @@
  * do. If calls are serialized, the thread that has read an entry returns its operation without a
  * push.
  *
- * A second pool has the operations for messages that arrive in a buffer for several messages.
- * Callbacks take these operations under the adapter's lock, where they may not take the endpoint's
- * lock.
+ * A second pool has the operations for messages that arrive in a buffer for several messages, and
+ * for messages that were lost. Callbacks take these operations under the adapter's lock, where they
+ * may not take the endpoint's lock.
  */
 #include "nic/ofi/ep.h"
 

@@ -29,7 +29,7 @@ struct ofi_source {
     enum fi_wait_obj wait_obj;
     struct ofi_signal own_signal, *signal; /* &own_signal, or the signal of a wait set */
     struct ofi_wait_set *set;              /* NULL: none */
-    _Atomic uint32_t refs;                 /* endpoints and poll sets that use it */
+    _Atomic uint32_t refs;                 /* objects and operations that use it */
 };
 
 /* source.c */

@@ -6,7 +6,7 @@
  * gets switches with nodes until it has its share of the nodes. A switch without nodes goes to the
  * host of the switch before it. For a tree whose switches are numbered along its branches this is
  * optimal. In other networks the numbers may say nothing about locality. So a second assignment
- * uses an order that follows the cables.
+ * uses an order that follows the cables, unless there are more than CUT_GROWN switches.
  *
  * Each of the two assignments is improved by exchanges: two switches with equally many nodes swap
  * their hosts, or a switch without nodes moves to another host. An exchange is kept if then fewer
@@ -373,7 +373,7 @@ static bool cut_balance(struct cut *c)
 
 /*
  * Return whether @s is a better next switch of the order than @than: it has more cables to the
- * switches that are already in the order or, if equally many, it has a lower level.
+ * switches that are already in the order or, if the numbers are equal, it has a lower level.
  */
 static bool cut_is_next(const struct cut *c, const uint32_t *cables, uint32_t s, uint32_t than)
 {

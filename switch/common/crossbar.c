@@ -108,7 +108,7 @@ uint32_t switch_crossbar_link(struct switch_dev *sw, uint32_t port, bool up, uin
     /* a stuck port sends while its link is down (switch_stick()) */
     if (!up && switch_is_stuck(sw, port))
         sw->kind->stick(sw, port, false, goes_ps);
-    switch_out_holds(out, out->queued ^ SWITCH_OUT_DOWN);
+    switch_out_set_queued(out, out->queued ^ SWITCH_OUT_DOWN);
     bar->light &= ~emu_port(port);
     bar->light |= emu_port_if(port, out->queued < bar->light_slots);
     crossbar_onward(bar, port, up);

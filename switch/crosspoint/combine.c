@@ -439,7 +439,7 @@ void switch_unit_take(struct switch_crosspoints *xp, uint32_t u, uint32_t row, u
     combine_fold(xp, switch_group_of(&xp->bar.sw, in.hdr.dst), u, row, &in, at_ps);
 }
 
-/* Prefetch distances, in sequence numbers: a member's contributions arrive in their order. */
+/* Prefetch distances, in sequence numbers: a member's contributions arrive in order. */
 #define COMBINE_AHEAD       4u /* for the buffer of a partial result */
 #define COMBINE_AHEAD_STATE 8u /* for the state, which has the index of that buffer */
 

@@ -117,7 +117,7 @@ static int file_open(struct ofi_shared *shared, bool create)
                                           : shared_fail(errno, shared, strerror(errno));
     if (fstat(shared->fd, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
         st.st_mode & 022)
-        return shared_fail(FI_EACCES, shared, "not a file that only this user can write");
+        return shared_fail(FI_EACCES, shared, "it is not a file that only this user can write");
     return 0;
 }
 

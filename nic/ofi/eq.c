@@ -361,11 +361,6 @@ static const char *eq_strerror(struct fid_eq *eq, int prov_errno, const void *da
     return fi_strerror(prov_errno);
 }
 
-static int eq_control(struct fid *fid, int command, void *arg)
-{
-    return ofi_source_control(ofi_eq_source(fid), command, arg);
-}
-
 static int eq_close(struct fid *fid)
 {
     struct ofi_eq *eq = container_of(fid, struct ofi_eq, eq_fid.fid);
@@ -387,7 +382,7 @@ static struct fi_ops eq_fid_ops = {
     .size = sizeof(struct fi_ops),
     .close = eq_close,
     .bind = ofi_no_bind,
-    .control = eq_control,
+    .control = ofi_source_control,
     .ops_open = ofi_no_ops_open,
 };
 

@@ -85,8 +85,10 @@ struct ofi_source *ofi_source_of(struct fid *fid)
     }
 }
 
-int ofi_source_control(struct ofi_source *source, int command, void *arg)
+int ofi_source_control(struct fid *fid, int command, void *arg)
 {
+    const struct ofi_source *source = ofi_source_of(fid);
+
     if (!arg)
         return -FI_EINVAL;
     switch (command) {

@@ -26,7 +26,8 @@ static int check_node(struct check *c, uint32_t n)
 
     topo_show_node(graph, n, name);
     if (node->links < 1 || node->links > TOPO_NODE_LINKS_MAX)
-        return check_fail(c, "%s: %u links, want 1 to %d", name, node->links, TOPO_NODE_LINKS_MAX);
+        return check_fail(c, "%s has %u links; want 1 to %d", name, node->links,
+                          TOPO_NODE_LINKS_MAX);
     for (uint32_t i = 0; i < node->links; i++) {
         const struct topo_link *link = &node->link[i];
 
@@ -75,7 +76,7 @@ static int check_end(struct check *c, uint32_t s, uint32_t port)
                           topo_show_switch(graph, s, name), topo_switch_port(graph, s, port));
     if (end->kind == TOPO_END_SWITCH && graph->sw[end->id].level == graph->sw[s].level)
         return check_fail(c,
-                          "%s port %u: a cable to %s, which has the same level, %u: one must be "
+                          "%s port %u: the cable leads to %s of the same level, %u: one must be "
                           "higher",
                           topo_show_switch(graph, s, name), topo_switch_port(graph, s, port),
                           topo_show_switch(graph, end->id, remote), graph->sw[s].level);
@@ -159,10 +160,10 @@ static int check_blocks(const struct check *c, uint32_t s)
         emu_ports set = route->sets[at / route->stride];
 
         if (!emu_ports_any(set))
-            return check_fail(c, "switch %u: no ports to node %u", s, first);
+            return check_fail(c, "switch %u has no ports to node %u", s, first);
         emu_each_port (port, set)
             if (!leads_down(graph, s, port, first, left < route->stride ? left : route->stride))
-                return check_fail(c, "switch %u port %u: does not lead down to node %u", s, port,
+                return check_fail(c, "switch %u port %u does not lead down to node %u", s, port,
                                   first);
     }
     return 0;
@@ -181,10 +182,10 @@ static int check_levels(const struct check *c)
         if (route->span == graph->nodes)
             continue; /* all nodes are below */
         if (!emu_ports_any(route->elsewhere))
-            return check_fail(c, "switch %u: no ports to nodes that are not below", s);
+            return check_fail(c, "switch %u has no ports to nodes that are not below", s);
         emu_each_port (port, route->elsewhere)
             if (!leads_up(graph, s, port))
-                return check_fail(c, "switch %u port %u: does not lead up", s, port);
+                return check_fail(c, "switch %u port %u does not lead up", s, port);
     }
     return 0;
 }
@@ -204,7 +205,7 @@ int topo_check(const struct topo_graph *graph, struct topo_checked *what, char *
     int err = 0;
 
     if (!graph->ports || graph->ports > TOPO_PORTS_MAX)
-        return check_fail(&c, "%u ports per switch; want 1 to %d", graph->ports, TOPO_PORTS_MAX);
+        return check_fail(&c, "a switch has %u ports; want 1 to %d", graph->ports, TOPO_PORTS_MAX);
     for (uint32_t n = 0; n < graph->nodes && !err; n++)
         err = check_node(&c, n);
     for (uint32_t s = 0; s < graph->switches && !err; s++)

@@ -147,7 +147,7 @@ static int follow(struct waits *w, uint32_t s, uint32_t port, uint32_t dst, bool
     }
     if (end->kind == TOPO_END_NODE && end->id == dst)
         return 0;
-    return check_fail(w->check, "%s port %u: does not lead to %s",
+    return check_fail(w->check, "%s port %u does not lead to %s",
                       topo_show_switch(w->graph, s, name), topo_switch_port(w->graph, s, port),
                       topo_show_node(w->graph, dst, to));
 }

@@ -5,11 +5,10 @@
  * A switch of level l has down[l] ports down and up[l] ports up. cables[l] parallel cables join it
  * to each of its children at level l - 1 (one cable to each node at level 0). So it has down[l] /
  * cables[l] children and up[l] / cables[l + 1] parents. The number of a switch in its level
- * consists of one digit for each other level; digits of higher levels are more significant. The
- * digit for a higher level i is the number of the child of a level-i switch that is this switch or
- * has it below. The digit for a lower level i is the number of the parent that a path upwards to
- * this switch takes at level i. Two switches of neighbouring levels are cabled if their digits for
- * all other levels agree.
+ * consists of one digit for each other level; digits of higher levels are more significant. For a
+ * higher level i, the digit says which child of a level-i switch is this switch or has it below.
+ * For a lower level i, it says which parent a path upwards to this switch takes at level i. Two
+ * switches of neighbouring levels are cabled if their digits for all other levels agree.
  *
  * Source: Ohring et al., extended generalized fat trees; Zahavi, parallel ports.
  */
@@ -90,9 +89,9 @@ static const char *clos_options(struct clos *c, const char *at)
         if (topo_scan_word(&at, "radix="))
             right = topo_scan_number(&at, &radix);
         else if (topo_scan_word(&at, "levels="))
-            right = topo_scan_number(&at, &levels);
+            right = topo_scan_number(&at, &levels) && levels != TOPO_NONE;
         else if (topo_scan_word(&at, "over="))
-            right = topo_scan_number(&at, &over);
+            right = topo_scan_number(&at, &over) && over != TOPO_NONE;
         else if (topo_scan_word(&at, "down="))
             right = (c->levels = scan_list(&at, c->down));
         else if (topo_scan_word(&at, "up="))

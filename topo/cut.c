@@ -6,7 +6,7 @@
  * gets switches with nodes until it has its share of the nodes. A switch without nodes goes to the
  * host of the switch before it. For a tree whose switches are numbered along its branches this is
  * optimal. In other networks the numbers may say nothing about locality. So a second assignment
- * uses an order that follows the cables.
+ * uses an order that follows the cables, unless there are more than CUT_GROWN switches.
  *
  * Each of the two assignments is improved by exchanges: two switches with equally many nodes swap
  * their hosts, or a switch without nodes moves to another host. An exchange is kept if then fewer
@@ -373,7 +373,7 @@ static bool cut_balance(struct cut *c)
 
 /*
  * Return whether @s is a better next switch of the order than @than: it has more cables to the
- * switches that are already in the order or, if equally many, it has a lower level.
+ * switches that are already in the order or, if the numbers are equal, it has a lower level.
  */
 static bool cut_is_next(const struct cut *c, const uint32_t *cables, uint32_t s, uint32_t than)
 {
@@ -471,7 +471,7 @@ int topo_cut(const struct topo_graph *graph, uint32_t hosts, const uint32_t *sha
 {
     struct cut c = {.graph = graph, .hosts = hosts};
     size_t bytes = graph->switches * sizeof *host_of;
-    uint64_t crossing, uneven;
+    uint64_t crossing = 0, uneven = 0;
     int err;
 
     if (!hosts || hosts > TOPO_HOSTS_MAX || hosts > graph->switches)
@@ -485,13 +485,13 @@ int topo_cut(const struct topo_graph *graph, uint32_t hosts, const uint32_t *sha
         memcpy(host_of, c.host_of, bytes);
         crossing = c.crossing;
         uneven = c.uneven;
-        if (hosts > 1 && graph->switches <= CUT_GROWN)
-            err = cut_grow(&c);
-        if (!err) {
+    }
+    if (!err && hosts > 1 && graph->switches <= CUT_GROWN) {
+        err = cut_grow(&c);
+        if (!err)
             cut_search(&c, share);
-            if (cut_is_better(&c, crossing, uneven))
-                memcpy(host_of, c.host_of, bytes);
-        }
+        if (!err && cut_is_better(&c, crossing, uneven))
+            memcpy(host_of, c.host_of, bytes);
     }
     cut_free(&c);
     if (err)

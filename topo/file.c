@@ -100,7 +100,7 @@ int topo_load(struct topo_graph **ret, const char *name, char *error, size_t err
     if (err)
         free(text);
     if (err == -EFBIG)
-        return file_fail(&file, 0, "larger than %u MiB: this is no topology file",
+        return file_fail(&file, 0, "it is larger than %u MiB, so it is no topology file",
                          FILE_BYTES_MAX >> 20);
     if (err) {
         file_fail(&file, 0, "cannot read the topology: %s", emu_slurp_why(err));

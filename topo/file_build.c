@@ -23,12 +23,12 @@ static int ends_resolve(struct file *file)
         plug->remote_device = file_find(file, plug->remote, plug->remote_length);
         if (plug->remote_device == TOPO_NONE)
             return file_fail(file, plug->line,
-                             "a cable to \"%.*s\", which no Switch or Ca line "
+                             "the cable leads to \"%.*s\", which no Switch or Ca line "
                              "describes",
                              (int)plug->remote_length, plug->remote);
         if (plug->remote_port < 1 || plug->remote_port > file->device[plug->remote_device].ports)
             return file_fail(file, plug->line,
-                             "a cable to port %u of \"%.*s\", which has ports 1 "
+                             "the cable leads to port %u of \"%.*s\", which has ports 1 "
                              "to %u",
                              plug->remote_port, NAME(file, plug->remote_device),
                              file->device[plug->remote_device].ports);
@@ -160,7 +160,7 @@ static int check_device(const struct file *file, uint32_t d, struct ends ends)
     for (uint32_t i = ends.from; i < ends.to; i++)
         if (file->device[file->plug[i].remote_device].kind != DEVICE_SWITCH)
             return file_fail(file, file->plug[i].line,
-                             "a cable between two adapters: there must be "
+                             "the cable joins two adapters: there must be "
                              "a switch between them");
     return 0;
 }
@@ -200,10 +200,11 @@ static int devices_number(struct file *file, struct topo_size *size)
     size->switches = count[DEVICE_SWITCH];
     size->nodes = count[DEVICE_NODE];
     if (!size->switches)
-        return file_fail(file, 0, "no Switch line: this is not the output of ibnetdiscover");
+        return file_fail(file, 0,
+                         "there is no Switch line: this is not the output of ibnetdiscover");
     if (size->nodes < 2)
-        return file_fail(file, 0, "%u Ca line%s; a network has at least 2 nodes", size->nodes,
-                         size->nodes == 1 ? "" : "s");
+        return file_fail(file, 0, "the file has %u Ca line%s; a network has at least 2 nodes",
+                         size->nodes, size->nodes == 1 ? "" : "s");
     return 0;
 }
 

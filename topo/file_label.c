@@ -39,7 +39,8 @@ static size_t scan_character(const char *at, size_t left, uint32_t *code)
 static bool is_control(uint32_t code)
 {
     return code < 0x20 || (code >= 0x7f && code < 0xa0) || (code >= 0x2028 && code < 0x202f) ||
-           (code >= 0x2066 && code < 0x206a) || code == 0x200e || code == 0x200f || code == 0xfeff;
+           (code >= 0x2066 && code < 0x206a) || code == 0x61c || code == 0x200e || code == 0x200f ||
+           code == 0xfeff;
 }
 
 bool file_text_is_clean(const char *text, size_t bytes)

@@ -278,7 +278,7 @@ static int scan_header(struct file *file, struct cursor *c, enum device_kind kin
     skip_spaces(c);
     if (c->at < c->end && *c->at == ':')
         return file_fail(file, file->line,
-                         "a list of devices without their cables; run "
+                         "this is a list of devices without their cables; run "
                          "ibnetdiscover without -l, -S, -H and -R");
     if (!take_number(c, &given.ports))
         return file_fail(file, file->line, "no number of ports; want: %s 36 \"NAME\"", word);
@@ -307,12 +307,12 @@ static int scan_plug(struct file *file, struct cursor *c)
     struct plug plug = {.device = file->current, .line = file->line};
 
     if (file->current == TOPO_NONE)
-        return file_fail(file, file->line, "a port before any Switch or Ca line");
+        return file_fail(file, file->line, "this port comes before any Switch or Ca line");
     if (!take_port(c, &plug.port))
         return file_fail(file, file->line, "no port number; want: [1] \"NAME\"[2]");
     const struct device *device = &file->device[plug.device];
     if (plug.port < 1 || plug.port > device->ports)
-        return file_fail(file, file->line, "port %u of \"%.*s\", which has ports 1 to %u",
+        return file_fail(file, file->line, "there is no port %u: \"%.*s\" has ports 1 to %u",
                          plug.port, (int)device->length, device->name, device->ports);
     skip_extras(c);
     if (c->at == c->end || *c->at == '#')
@@ -365,10 +365,10 @@ static int scan_other(struct file *file, struct cursor *c)
         if (take(c, headings[i]))
             return 0;
     if (take(c, "SW ") || take(c, "CA ") || take(c, "RT "))
-        return file_fail(file, file->line, "a list of ports; run ibnetdiscover without -p");
+        return file_fail(file, file->line, "this is a list of ports; run ibnetdiscover without -p");
     if (take(c, "< ") || take(c, "> "))
         return file_fail(file, file->line,
-                         "a difference of two networks; run ibnetdiscover "
+                         "this is a difference of two networks; run ibnetdiscover "
                          "without --diff");
     return file_fail(file, file->line,
                      "'%.*s' is none of: Switch, Ca, [PORT], NAME=VALUE, # comment",

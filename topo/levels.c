@@ -107,7 +107,7 @@ static uint32_t above(struct guess *g, uint32_t from)
     return count;
 }
 
-/* Make guess 2. Invert the heights of the leaf with the most switches above it, and of these. */
+/* Make guess 2 for the leaf with the most switches above it: invert its and their heights. */
 static void guess_inverted(struct guess *g, uint32_t least)
 {
     uint32_t best = 0, best_count = 0, seen = 0, most = 0;
@@ -260,7 +260,7 @@ static int guess_all(struct guess *g, uint32_t *best_level, enum topo_up *up)
         many = g->nodes[s] > many ? g->nodes[s] : many;
     many = (many + MANY_SHARE - 1) / MANY_SHARE;
     for (enum topo_up guess = TOPO_UP_DISTANCE; guess <= TOPO_UP_MIDDLE; guess++) {
-        if (guess == TOPO_UP_FLIPPED)
+        if (guess == TOPO_UP_TURNED)
             guess_inverted(g, many);
         else if (guess == TOPO_UP_MIDDLE)
             guess_middle(g);
@@ -292,8 +292,8 @@ static const struct {
 } up_names[] = {
     [TOPO_UP_KNOWN] = {"known", "as the file says"},
     [TOPO_UP_DISTANCE] = {"distance", "away from the switches with many nodes"},
-    [TOPO_UP_FLIPPED] = {"turned",
-                         "away from the switches with many nodes, except one, which is at the top"},
+    [TOPO_UP_TURNED] = {"turned",
+                        "away from the switches with many nodes, except one, which is at the top"},
     [TOPO_UP_ANY] = {"any", "away from all nodes"},
     [TOPO_UP_MIDDLE] = {"middle", "towards one switch in the middle"},
 };

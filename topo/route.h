@@ -6,8 +6,8 @@
 #include "topo/graph.h"
 
 /*
- * Stands for the candidate ports of a switch for a cluster (below) whose nodes are plugged into
- * that switch. tables_make() replaces it by the ports to each node.
+ * Stands for the candidate ports of a switch for a cluster whose nodes are plugged into that
+ * switch. tables_make() replaces it with the ports to each node.
  */
 #define ROUTE_HERE        emu_port(EMU_PORTS_MAX - 1)
 #define ROUTE_UNREACHABLE UINT16_MAX /* instead of a distance: there is no path */

@@ -117,7 +117,7 @@ int topo_spec_for_nodes(uint32_t nodes, char *spec, size_t spec_bytes, char *err
     uint32_t k = 2, n = 2, room;
 
     if (nodes < 1 || nodes > TOPO_NODES_MAX) {
-        snprintf(error, error_bytes, "no topology for %u nodes: want 1 to %u", nodes,
+        snprintf(error, error_bytes, "there is no topology for %u nodes: want 1 to %u", nodes,
                  TOPO_NODES_MAX);
         return -EINVAL;
     }
@@ -126,7 +126,7 @@ int topo_spec_for_nodes(uint32_t nodes, char *spec, size_t spec_bytes, char *err
     for (room = k * k; room < nodes; room *= k)
         n++;
     if ((size_t)snprintf(spec, spec_bytes, "kary:%u,%u", k, n) >= spec_bytes) {
-        snprintf(error, error_bytes, "no room for the topology's name in %zu bytes", spec_bytes);
+        snprintf(error, error_bytes, "the topology's name does not fit into %zu bytes", spec_bytes);
         return -EINVAL;
     }
     return 0;

@@ -99,7 +99,7 @@ enum topo_up {
     TOPO_UP_KNOWN, /* the generator or the file gave them */
     /* guesses of topo_find_levels(), see docs/topo.md: */
     TOPO_UP_DISTANCE,
-    TOPO_UP_FLIPPED,
+    TOPO_UP_TURNED,
     TOPO_UP_ANY,
     TOPO_UP_MIDDLE
 };
@@ -466,8 +466,9 @@ static inline const struct topo_link *topo_first_link(const struct topo_graph *g
  * @host_of: gets graph->switches elements.
  * Every host gets a switch with nodes, even if this is more than its share. If fewer switches have
  * nodes than there are hosts, the first hosts get one each, and the others a switch without nodes.
- * The search ends when no exchange of two switches is an improvement. It is optimal for regular
- * trees and good for other networks. Cost: below 1 s for 4096 switches.
+ * The search ends when no exchange of two switches is an improvement, or after 16 rounds. The
+ * result is optimal for regular trees and good for other networks. Cost: below 1 s for 4096
+ * switches.
  * Errors: -EINVAL with one line in @error: there is no host, or there are more hosts than
  * TOPO_HOSTS_MAX or than switches; -ENOMEM.
  * Source: Kernighan and Lin, An efficient heuristic procedure for partitioning graphs.

@@ -3,10 +3,10 @@
  * tree.c - plan collective trees.
  *
  * A tree goes up to a switch that has all members below, then down to each member. So a segment on
- * a tree never goes up again after it has come down. The tree grows member by member. On the path
- * from the root down to a member, it gets the switches that follow the last switch that it already
- * contains. So the tree stays connected and free of cycles, even in a graph with several paths
- * down.
+ * a tree never goes up again after it has come down. The tree grows member by member. The path from
+ * the root down to a new member begins with switches of the tree. The switches after the last of
+ * these are added. So the tree stays connected and free of cycles, even in a graph with several
+ * paths down.
  */
 #include "topo/topo.h"
 

@@ -176,6 +176,7 @@ void ofi_cm_close(struct ofi_cm *cm)
         cm->ops = op->next;
         free(op);
     }
+    cm->done = NULL; /* its operations are freed, and the channel may be opened again */
     fabemu_queue_close(cm->queue);
     cm->queue = NULL;
     pthread_mutex_destroy(&cm->lock);
@@ -434,7 +435,7 @@ void ofi_cm_refuse(struct ofi_cm *cm, const struct ofi_addr *own)
     while ((op = done_take(cm)))
         if (!op->sent && !op->req.status && message_is_valid(op))
             cm_refuse(cm, op, own);
-    /* the peer may have been connected already, or this end since ofi_cm_shutdown() */
+    /* the peer or, since ofi_cm_shutdown(), this end may have become connected */
     if (cm->state == CM_ACCEPTING || cm->state == CM_CONNECTED)
         cm_send(cm, CM_SHUTDOWN, own, &cm->peer, cm->peer_channel, NULL, 0);
 }

@@ -48,8 +48,8 @@ struct ofi_cm {
 /*
  * A client's request for a connection: fi_info.handle of an FI_CONNREQ event. It exists until it is
  * accepted or rejected or its passive endpoint closes, and longer if an endpoint still refers to
- * it. Its fabric has a list of all requests, by which handles of requests that do not exist any
- * more are recognised. The fields from refs to next are protected by fabric->request_lock.
+ * it. The fabric's list of all requests shows whether the request of a handle still exists. The
+ * fields from refs to next are protected by fabric->request_lock.
  */
 struct ofi_request {
     struct fid fid;
@@ -63,8 +63,8 @@ struct ofi_request {
 };
 
 /**
- * ofi_cm_open - open a channel at @queue, or at any queue if that is OFI_QUEUE_NONE. The caller has
- * zeroed @cm. Lock: none.
+ * ofi_cm_open - open a channel at @queue, or at any queue if that is OFI_QUEUE_NONE. @cm was
+ * zeroed, or closed by ofi_cm_close(). Lock: none.
  */
 int ofi_cm_open(struct ofi_cm *cm, struct fabemu *fab, struct fid *fid, uint16_t queue);
 /**

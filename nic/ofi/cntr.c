@@ -103,16 +103,11 @@ static int cntr_close(struct fid *fid)
     return 0;
 }
 
-static int cntr_control(struct fid *fid, int command, void *arg)
-{
-    return ofi_source_control(ofi_source_of(fid), command, arg);
-}
-
 static struct fi_ops cntr_fid_ops = {
     .size = sizeof(struct fi_ops),
     .close = cntr_close,
     .bind = ofi_no_bind,
-    .control = cntr_control,
+    .control = ofi_source_control,
     .ops_open = ofi_no_ops_open,
 };
 

@@ -62,7 +62,7 @@ static uint32_t node_of(const struct coll_job *job, uint32_t rank)
     return job->mc->peer[rank].node;
 }
 
-/* Return the rank of a member: @part counts all members except this one, in the order of ranks. */
+/* Return the rank of the member with index @part in the list of all other members. */
 static uint32_t other_rank(const struct coll_job *job, uint32_t part)
 {
     return part < job->mc->rank ? part : part + 1;
@@ -132,8 +132,8 @@ static int send_to(const struct coll_job *job, uint32_t rank, const char *from, 
 }
 
 /*
- * Callback of the adapter. When a group breaks, parts in the switches end with another error than
- * parts that are messages. Report the same error for both.
+ * Callback of the adapter. When a group breaks, parts in the switches end with a different error
+ * from parts that are messages. Report the same error for both.
  */
 static void part_done(struct ofi_op *op)
 {
@@ -215,7 +215,7 @@ static const struct coll_kind {
     enum coll_size in, out;
     bool in_at_root, out_at_root; /* only the root uses the buffer */
     bool has_root, has_op;
-    /* the fabric's report counts each part as this collective; FABEMU_COLLS: it counts none */
+    /* the collective as which the fabric's report counts each part; FABEMU_COLLS: not counted */
     enum fabemu_coll counted;
 } kinds[] = {
     [FI_BARRIER] = {.post = post_barrier, .counted = FABEMU_COLL_BARRIER},

@@ -299,11 +299,6 @@ void ofi_cq_forget(struct ofi_cq *cq, struct ofi_ep *ep)
     ofi_unlock(&cq->lock);
 }
 
-static int cq_control(struct fid *fid, int command, void *arg)
-{
-    return ofi_source_control(ofi_source_of(fid), command, arg);
-}
-
 static int cq_close(struct fid *fid)
 {
     struct ofi_cq *cq = container_of(fid, struct ofi_cq, cq_fid.fid);
@@ -321,7 +316,7 @@ static struct fi_ops cq_fid_ops = {
     .size = sizeof(struct fi_ops),
     .close = cq_close,
     .bind = ofi_no_bind,
-    .control = cq_control,
+    .control = ofi_source_control,
     .ops_open = ofi_no_ops_open,
 };
 

@@ -208,8 +208,8 @@ static bool is_open_mpi(void)
 
 /*
  * Report the messages that the network has dropped. For a scalable endpoint they are not reported,
- * because all its transmit contexts have the same queues. There, the next operation with the
- * receiver fails.
+ * because all its transmit contexts have the same queues. Instead, the next operation of such an
+ * endpoint with the receiver fails.
  */
 static void ep_watch_losses(struct ofi_ep *ep)
 {
@@ -323,8 +323,8 @@ int ofi_ep_control(struct fid *fid, int command, void *arg)
 
 /*
  * Drop completions from now on. A reader of the completion queue lets an operation wait for a
- * peer's next write only under the queue's lock and if `closing` is not set. So no reader does this
- * after this function.
+ * peer's next write only under the queue's lock and if `closing` is not set. So no reader does so
+ * once this function has returned.
  */
 static void ep_stop(struct ofi_ep *ep)
 {
@@ -348,8 +348,8 @@ static void ep_work_released(struct ofi_ep *ep)
 /*
  * End all operations. First cancel the operations that wait for a counter. Then wait for the sends,
  * while their receivers can still fetch the data. Then close the queues, which cancels the
- * receives. Last, abort the other operations. To abort an operation takes the adapter's lock. So
- * when this returns, no callback is running, and the adapter uses no buffer of the application.
+ * receives. Last, abort the other operations. Aborting takes the adapter's lock, so when this
+ * returns, no callback is running, and the adapter uses no buffer of the application.
  */
 void ofi_ep_drain(struct ofi_ep *ep)
 {

@@ -34,16 +34,16 @@ struct ofi_ep {
     struct ofi_handle handle;
     struct ofi_domain *domain;
     _Atomic uint32_t aliases; /* number of open aliases */
-    /* in a context only one of them is true, in a scalable endpoint none */
+    /* in a context, only one of them is true; in a scalable endpoint, neither is */
     bool sends, receives;
     bool after_writes;         /* FI_ORDER_SAW: a send waits for writes in flight */
     bool shares_tx, shares_rx; /* opened for shared contexts, which must be bound */
     struct ofi_stx *stx;       /* the bound shared contexts; NULL: none */
     struct ofi_srx *srx;
-    /* links of the list of endpoints that use the shared receive context, oldest first, and whether
-       this endpoint is in it (from enabling to closing); protected by the context's lock */
+    /* links of the list of endpoints that use the shared receive context, oldest first; protected
+       by the context's lock */
     struct ofi_ep *srx_previous, *srx_next;
-    bool srx_joined;
+    bool srx_joined;     /* this endpoint is in the list: from enabling to closing */
     struct ofi_sep *sep; /* the scalable endpoint, if this is a context of one; else NULL */
     unsigned index;      /* index of this context */
     uint64_t caps;
@@ -62,19 +62,19 @@ struct ofi_ep {
     struct fabemu_queue *queue[OFI_KINDS];
     /* gets events about the connection and about joined groups; NULL: none is bound */
     struct fid_eq *eq;
-    /* FI_EP_MSG, else NULL: the connection, and the request of a client that this endpoint may
-       accept */
+    /* the connection, and the client's request that this endpoint may accept; NULL: none, or the
+       type is not FI_EP_MSG */
     struct ofi_cm *cm;
     struct ofi_request *request;
     struct fabemu_queue *join_queue; /* FI_COLLECTIVE: for the messages of join.c; else NULL */
     size_t multi_min_bytes;          /* FI_OPT_MIN_MULTI_RECV */
-    /* operations for messages that arrive in buffers for several messages; protected by the
-       adapter's lock */
+    /* operations for messages that arrive in buffers for several messages or were lost; protected
+       by the adapter's lock */
     struct ofi_pool arrivals;
 
     struct ofi_lock lock; /* protects the fields below; never taken by a callback */
     struct ofi_pool pool; /* operations for the application's calls */
-    /* the claims: operations that keep a claimed message until it is received; found by their
+    /* operations that keep a claimed message until the program receives it; found by their
        context */
     struct ofi_op *claims;
     /* the groups of the endpoint, found by their addresses; NULL where an address is free */
@@ -158,7 +158,7 @@ int ofi_tx_context(struct fid_ep *sep, int index, struct fi_tx_attr *attr, struc
 int ofi_rx_context(struct fid_ep *sep, int index, struct fi_rx_attr *attr, struct fid_ep **rx,
                    void *context);
 /**
- * ofi_sep_share_av - let a context use the address vector of its scalable endpoint, if that has
+ * ofi_sep_share_av - let a context use the address vector of its scalable endpoint, if there is
  * one.
  */
 void ofi_sep_share_av(struct ofi_ep *context);

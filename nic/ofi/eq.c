@@ -289,19 +289,25 @@ static ssize_t eq_read(struct fid_eq *fid, uint32_t *code, void *buf, size_t byt
 }
 
 /*
- * Copy an error. Copy its err_data into the program's buffer. If the program gives no buffer size,
- * the data stays in the queue until the next error is read. Source: fi_eq(3).
+ * Copy an error, and its err_data into the program's buffer. If the program gives no buffer, or has
+ * requested a version before 1.5, the data stays in the queue until the next error is read. The
+ * structures of those versions end before err_data_size. Returns the size of the program's
+ * structure. Source: fi_eq(3).
  */
-static void eq_copy_error(struct eq_event *event, struct fi_eq_err_entry *to)
+static size_t eq_copy_error(const struct ofi_eq *eq, struct eq_event *event,
+                            struct fi_eq_err_entry *to)
 {
-    void *buf = to->err_data;
-    size_t room = to->err_data_size, n = event->bytes < room ? event->bytes : room;
+    bool old = FI_VERSION_LT(eq->fabric->fabric_fid.api_version, FI_VERSION(1, 5));
+    size_t bytes = old ? offsetof(struct fi_eq_err_entry, err_data_size) : sizeof *to;
+    size_t room = !old && to->err_data ? to->err_data_size : 0;
+    struct fi_eq_err_entry entry = event->err;
 
-    *to = event->err;
-    if (n)
-        memcpy(buf, event->entry, n);
-    to->err_data = room ? buf : event->entry;
-    to->err_data_size = room ? n : event->bytes;
+    entry.err_data = room ? to->err_data : event->entry;
+    entry.err_data_size = room && room < event->bytes ? room : event->bytes;
+    if (room && event->bytes)
+        memcpy(entry.err_data, event->entry, entry.err_data_size);
+    memcpy(to, &entry, bytes);
+    return bytes;
 }
 
 static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *buf, uint64_t flags)
@@ -316,8 +322,7 @@ static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *buf, uint6
     if (eq->oldest && eq->oldest->err.err) {
         free(eq->error);
         eq->error = eq_pop(eq);
-        eq_copy_error(eq->error, buf);
-        got = sizeof *buf;
+        got = (ssize_t)eq_copy_error(eq, eq->error, buf);
     }
     pthread_mutex_unlock(&eq->lock);
     return got;
@@ -356,11 +361,6 @@ static const char *eq_strerror(struct fid_eq *eq, int prov_errno, const void *da
     return fi_strerror(prov_errno);
 }
 
-static int eq_control(struct fid *fid, int command, void *arg)
-{
-    return ofi_source_control(ofi_eq_source(fid), command, arg);
-}
-
 static int eq_close(struct fid *fid)
 {
     struct ofi_eq *eq = container_of(fid, struct ofi_eq, eq_fid.fid);
@@ -382,7 +382,7 @@ static struct fi_ops eq_fid_ops = {
     .size = sizeof(struct fi_ops),
     .close = eq_close,
     .bind = ofi_no_bind,
-    .control = eq_control,
+    .control = ofi_source_control,
     .ops_open = ofi_no_ops_open,
 };
 

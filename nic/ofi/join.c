@@ -70,8 +70,8 @@ struct join_op {
 
 /* The leader's data about another member. */
 struct join_slot {
-    struct join_op receive;  /* of JOIN_HELLO, then of JOIN_WITHDRAW */
-    struct join_op send;     /* of JOIN_GROUP */
+    struct join_op receive;  /* receives JOIN_HELLO, then JOIN_WITHDRAW */
+    struct join_op send;     /* sends JOIN_GROUP */
     struct join_hello hello; /* the message that `receive` received */
     uint64_t attempt;        /* number of the member's attempt, while `here` is set */
     bool here;               /* the member has sent JOIN_HELLO */
@@ -88,10 +88,10 @@ struct ofi_join {
     struct join_op barrier;
     struct join_group *group; /* JOIN_GROUP */
     size_t group_bytes;
-    /* the leader: */
+    /* used by the leader: */
     struct join_slot *slot; /* by rank; the leader's slot is not used */
     uint32_t here;          /* members that have sent JOIN_HELLO */
-    /* other members: */
+    /* used by the other members: */
     struct join_op hello_sent, answer, failed;
     struct join_hello hello;
     struct join_group failure; /* JOIN_FAILED */

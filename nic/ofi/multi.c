@@ -9,8 +9,8 @@
 #include "nic/ofi/ep.h"
 
 /*
- * Report a message in a buffer, which is complete. Report the buffer, too, when it takes no more
- * messages and all its messages are complete. Lock: the adapter's.
+ * Report a complete message in a buffer. Report the buffer, too, when it takes no more messages and
+ * all its messages are complete. Lock: the adapter's.
  * @op: the operation of the message or, when the buffer takes no more messages, of the buffer.
  */
 static void multi_done(struct ofi_op *op)

@@ -11,10 +11,11 @@
  *
  * A posted operation is a struct ofi_op from its endpoint's pool. When the adapter completes it,
  * the same struct becomes the completion entry: it is pushed to its completion queue, and returns
- * to the pool when the entry is read. So a completion queue cannot overflow, and callbacks neither
- * allocate memory nor take locks. There is one exception: for messages that arrive in a buffer for
- * several messages (multi.c), the callback may make a pool grow. Rejected: a ring of entries in
- * each completion queue. It would have to grow under the adapter's lock, or drop entries.
+ * to the pool when the entry is read. So a completion queue cannot overflow, and the callbacks of
+ * operations neither allocate memory nor take locks. There is one exception: for a message that
+ * arrives in a buffer for several messages (multi.c), or that was lost, the callback may make a
+ * pool grow. Rejected: a ring of entries in each completion queue. It would have to grow under the
+ * adapter's lock, or drop entries.
  */
 #ifndef NIC_OFI_OFI_H
 #define NIC_OFI_OFI_H
@@ -49,7 +50,7 @@
 #define OFI_NAME              PROVIDER_NAME
 #define OFI_IOV_MAX           4
 #define OFI_INJECT_BYTES      ((size_t)4096)
-#define OFI_ATOMIC_BYTES      OFI_INJECT_BYTES /* bytes of operands; so any call can be injected */
+#define OFI_ATOMIC_BYTES      OFI_INJECT_BYTES /* size of operands: any call can be injected */
 #define OFI_MESSAGE_MAX_BYTES ((size_t)1 << 39)
 /* longest datagram; the adapter sends it without waiting for a receive */
 #define OFI_DATAGRAM_MAX_BYTES ((size_t)8192)
@@ -102,9 +103,9 @@ struct ofi_lock {
 
 struct ofi_fabric {
     struct fid_fabric fabric_fid;
-    _Atomic uint32_t refs; /* number of open domains and event queues */
+    _Atomic uint32_t refs; /* number of objects opened on this fabric */
 
-    pthread_mutex_t request_lock; /* protects the two lists below; taken last */
+    pthread_mutex_t request_lock; /* protects the two lists below */
     struct ofi_pep *peps;         /* all passive endpoints */
     struct ofi_request *requests; /* all requests for connections; see cm.h */
 };
@@ -157,8 +158,8 @@ extern struct fi_provider ofi_prov;
 
 /*
  * Protocol and limits that fi_getinfo() offers and all calls enforce. The limits are
- * OFI_INJECT_BYTES, OFI_IOV_MAX and OFI_MESSAGE_MAX_BYTES, or the limits of the provider whose name
- * this provider has (prov.c).
+ * OFI_INJECT_BYTES, OFI_IOV_MAX and OFI_MESSAGE_MAX_BYTES or, if this provider uses the name of
+ * another provider (prov.c), the limits of that provider.
  */
 struct ofi_limits {
     const char *name;  /* name of the provider */

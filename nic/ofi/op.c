@@ -8,9 +8,9 @@
  * do. If calls are serialized, the thread that has read an entry returns its operation without a
  * push.
  *
- * A second pool has the operations for messages that arrive in a buffer for several messages.
- * Callbacks take these operations under the adapter's lock, where they may not take the endpoint's
- * lock.
+ * A second pool has the operations for messages that arrive in a buffer for several messages, and
+ * for messages that were lost. Callbacks take these operations under the adapter's lock, where they
+ * may not take the endpoint's lock.
  */
 #include "nic/ofi/ep.h"
 
@@ -132,8 +132,8 @@ void *ofi_op_copy(struct ofi_op *op, const struct fabemu_iov *iov, unsigned piec
 }
 
 /*
- * Return whether an operation is in flight, except receives and operations that wait for a peer's
- * write, which have a flag of OFI_FROM_PEER.
+ * Return whether an operation is in flight. Operations that wait for a peer's message or write do
+ * not count; they have a flag of OFI_FROM_PEER.
  */
 static bool op_pending(const struct ofi_op *op)
 {
@@ -186,8 +186,8 @@ bool ofi_op_fenced(struct ofi_ep *ep, uint64_t flags)
 /*
  * The peer handles requests in the order of their numbers. A message or a short write is one
  * request, but the data of a longer write follows its request, so a message could overtake the
- * data. An operation does not record which of the two it is, so a message waits for short writes,
- * too.
+ * data. An operation does not record whether its write is long, so a message waits for short
+ * writes, too.
  */
 bool ofi_op_after_writes(struct ofi_ep *ep, uint64_t flags)
 {

@@ -30,7 +30,7 @@ enum ofi_count {
 struct ofi_slab;
 struct ofi_srx;
 
-/* Memory for operations, and its free operations. */
+/* Memory for operations, and the free operations in it. */
 struct ofi_pool {
     struct ofi_stack spare; /* operations returned to the pool; any thread may push */
     struct ofi_op *free;    /* free operations; when there are none, all of `spare` become free */
@@ -134,7 +134,7 @@ struct ofi_op *ofi_op_get(struct ofi_ep *ep, const struct ofi_xfer *xfer, enum o
 int ofi_op_begin(struct ofi_ep *ep, const struct ofi_xfer *xfer, enum ofi_count count,
                  struct ofi_op **ret);
 
-/** ofi_op_drop - return an operation that could not be posted to the pool. */
+/** ofi_op_drop - return to the pool an operation that could not be posted. */
 void ofi_op_drop(struct ofi_op *op);
 
 /**
@@ -166,8 +166,8 @@ void ofi_op_split_end(struct ofi_op *whole, uint32_t missing, int error);
 
 /**
  * ofi_op_part - take an operation for a part of @whole from the pool. NULL: as ofi_op_get().
- * ofi_op_part_done - the function op->done of a part. If a caller sets another function, that must
- * call this one.
+ * ofi_op_part_done - the function op->done of a part. If a caller sets another function, that
+ * function must call this one.
  */
 struct ofi_op *ofi_op_part(struct ofi_op *whole);
 void ofi_op_part_done(struct ofi_op *op);
@@ -198,7 +198,7 @@ void ofi_op_finish_here(struct ofi_op *op);
 /**
  * ofi_op_lost - report at @ep that the network has dropped a message whose send was complete, or
  * that was injected. The error entry has no context. @failed describes the error. Thread: the
- * thread that steps the adapter, under its lock. Source: fi_cq(3), error completions are generated
+ * thread that steps the adapter, under its lock. Source: fi_cq(3): error completions are generated
  * for all operations, including those for which no completion was requested.
  */
 void ofi_op_lost(struct ofi_ep *ep, enum ofi_kind kind, const struct fabemu_req *failed);

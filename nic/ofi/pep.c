@@ -9,7 +9,7 @@
  * the queue until then.
  *
  * A program may open an active endpoint with a passive endpoint as fi_info.handle. The active
- * endpoint then has the address of the passive endpoint, even after that is closed
+ * endpoint then has the address of the passive endpoint, even after the latter is closed
  * (fi_endpoint(3)).
  */
 #include "nic/ofi/cm.h"

@@ -96,9 +96,9 @@ static void prov_rename(void)
 }
 
 /*
- * fi_getinfo() skips a provider whose fi_version is below the version that the program requests,
- * which may be that of the running library. So this function sets fi_version to the version of the
- * running library. This is safe: versions.h deals with structures that grew, and the provider
+ * fi_getinfo() skips a provider whose fi_version is below the version that the program requests. A
+ * program may request the version of the running library, so this function sets fi_version to that
+ * version. This is safe: versions.h deals with structures that grew, and the provider
  * refuses capabilities and flags that it does not know.
  */
 FI_EXT_INI

@@ -114,11 +114,6 @@ static int wait_set_wait(struct fid_wait *fid, int timeout_ms)
     return 0;
 }
 
-static int wait_set_control(struct fid *fid, int command, void *arg)
-{
-    return ofi_source_control(&ofi_wait_set_of(fid)->source, command, arg);
-}
-
 static int wait_set_close(struct fid *fid)
 {
     struct ofi_wait_set *set = ofi_wait_set_of(fid);
@@ -136,7 +131,7 @@ static struct fi_ops wait_set_fid_ops = {
     .size = sizeof(struct fi_ops),
     .close = wait_set_close,
     .bind = ofi_no_bind,
-    .control = wait_set_control,
+    .control = ofi_source_control,
     .ops_open = ofi_no_ops_open,
 };
 

@@ -33,7 +33,7 @@ struct ofi_srx {
     _Atomic uint32_t refs; /* number of bound endpoints */
     /* The fields below are written under ep.lock. Callbacks read `at` and `oldest` without it; C1
        pairs with C2. */
-    /* the endpoint, by its queue's number; NULL: none */
+    /* the endpoint that owns a queue, by the queue's number; NULL: none */
     _Atomic(struct ofi_ep *) at[OFI_QUEUE_NONE];
     _Atomic(struct ofi_ep *) oldest; /* the endpoint that has used it longest; NULL: none */
     struct ofi_ep *newest;           /* the endpoint that began to use it last */

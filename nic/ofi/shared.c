@@ -6,9 +6,10 @@
  * Each process that uses the table holds a shared flock() on the file, which the kernel releases
  * when the process dies. So a process that gets the exclusive lock is the only user. A process
  * tries to get the exclusive lock at two times. When it opens the table, success means that the
- * file is new, or was left behind, so it empties the file. When it closes the table, success means
- * that no other process uses the file, so it removes the file. If all users of a table are killed,
- * the file remains until the name is opened again, or the fabric ends (apps/control/paths.c).
+ * file is new, or was left behind, so the process empties the file. When it closes the table,
+ * success means that no other process uses the file, so the process removes the file. If all users
+ * of a table are killed, the file remains until the name is opened again, or the fabric ends
+ * (apps/control/paths.c).
  *
  * The file may be removed between open() and flock(), so a process that has the lock checks that
  * the path still names its file, and starts again if it does not. A process holds another lock, on
@@ -116,7 +117,7 @@ static int file_open(struct ofi_shared *shared, bool create)
                                           : shared_fail(errno, shared, strerror(errno));
     if (fstat(shared->fd, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
         st.st_mode & 022)
-        return shared_fail(FI_EACCES, shared, "not a file that only this user can write");
+        return shared_fail(FI_EACCES, shared, "it is not a file that only this user can write");
     return 0;
 }
 

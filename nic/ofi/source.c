@@ -5,7 +5,7 @@
  *
  * fi_trywait() arms the signals of the objects, and then checks that no event is there. A callback
  * that completes an operation first enters it into its queue, and then checks whether the signal is
- * armed. To write to a file descriptor is a system call, so the callback writes only if the signal
+ * armed. Writing to a file descriptor is a system call, so the callback writes only if the signal
  * is armed. Both threads execute a fence between their two steps, so at least one of them sees the
  * first step of the other.
  */
@@ -85,8 +85,10 @@ struct ofi_source *ofi_source_of(struct fid *fid)
     }
 }
 
-int ofi_source_control(struct ofi_source *source, int command, void *arg)
+int ofi_source_control(struct fid *fid, int command, void *arg)
 {
+    const struct ofi_source *source = ofi_source_of(fid);
+
     if (!arg)
         return -FI_EINVAL;
     switch (command) {

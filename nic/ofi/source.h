@@ -29,7 +29,7 @@ struct ofi_source {
     enum fi_wait_obj wait_obj;
     struct ofi_signal own_signal, *signal; /* &own_signal, or the signal of a wait set */
     struct ofi_wait_set *set;              /* NULL: none */
-    _Atomic uint32_t refs;                 /* endpoints and poll sets that use it */
+    _Atomic uint32_t refs;                 /* objects and operations that use it */
 };
 
 /* source.c */
@@ -49,7 +49,7 @@ void ofi_source_close(struct ofi_source *source);
 struct ofi_source *ofi_source_of(struct fid *fid);
 
 /** ofi_source_control - implement fi_control() for objects with a source. */
-int ofi_source_control(struct ofi_source *source, int command, void *arg);
+int ofi_source_control(struct fid *fid, int command, void *arg);
 
 /** ofi_source_step - step the source's adapter, and return whether there is an event. */
 bool ofi_source_step(struct ofi_source *source);

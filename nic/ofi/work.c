@@ -6,11 +6,11 @@
  * The provider only names the counter and the threshold in the request.
  *
  * A data transfer that is deferred work is posted by the same functions as any other. The provider
- * replaces its context by the context in struct ofi_work. This context has a special event_type, by
- * which ofi_trigger_of() recognises deferred work. A domain keeps its deferred work in a list, from
- * which it can be cancelled. Callbacks take no lock, so they only mark work as complete (`ended`).
- * work_queue() frees complete work when the list has become twice as long as after the last sweep.
- * So adding work takes constant time on average. Source: fi_trigger(3).
+ * replaces its context with the context in struct ofi_work. This context has a special event_type,
+ * by which ofi_trigger_of() recognises deferred work. A domain keeps its deferred work in a list,
+ * from which it can be cancelled. Callbacks take no lock, so they only mark work as complete
+ * (`ended`). work_queue() frees complete work when the list has become twice as long as after the
+ * last sweep. So adding work takes constant time on average. Source: fi_trigger(3).
  */
 #include "nic/ofi/ep.h"
 

@@ -112,8 +112,8 @@ void switch_channel_replied(struct switch_channels *ch, uint32_t p,
 /* --- a packet ends without its replies ---------------------------------------------- */
 
 /*
- * Detach the copies of @v, so that replies to them are ignored. Returns the outputs of closed
- * channels.
+ * Detach the copies of @v, so that replies to them are ignored. Returns the outputs at which a
+ * channel was closed.
  */
 static emu_ports give_up_copies(struct switch_channels *ch, uint32_t v)
 {

@@ -19,7 +19,7 @@ static inline bool switch_channel_take(struct switch_channels *ch, uint32_t p, u
     return emu_rx_take(&port->rx, port->faults, &ch->sw.dev.worker->cache, until_ps, entry, fate);
 }
 
-/* Process @entry, which arrived at port @p at @at_ps. Takes its reference to a buffer. */
+/* Process @entry, which arrived at port @p at @at_ps. Takes over its reference to a buffer. */
 void switch_channel_arrive(struct switch_channels *ch, uint32_t p, const struct emu_entry *entry,
                            enum emu_fate fate, uint64_t at_ps);
 

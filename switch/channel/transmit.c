@@ -42,7 +42,7 @@ static uint32_t transmit_next(struct switch_channels *ch, uint32_t o, uint32_t r
     }
     port->last_input = (uint8_t)p;
     pair = switch_channel_pair(ch, o, p);
-    if (!emu_bits_several(own)) { /* do not read last_sent, which avoids a cache miss */
+    if (!emu_bits_several(own)) { /* last_sent is not read, to avoid a cache miss */
         pair->last_sent = (uint8_t)emu_bits_first(own);
         return emu_bits_first(own);
     }

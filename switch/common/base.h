@@ -118,7 +118,7 @@ struct switch_dev {
     /* The first cache line has the fields that every segment needs. */
     _Atomic(const struct topo_route *) route; /* routing table, published by the manager (RCU) */
     const struct emu_profile *profile;
-    const struct route_policy *policy; /* of the profile's `choice`: switch/policy/policy.h */
+    const struct route_policy *policy; /* the profile's `choice`: switch/policy/policy.h */
     struct route_state choice;
     /* ports to poll in the next step, where segments are left or still on the wire */
     emu_ports arriving;

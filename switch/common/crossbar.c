@@ -83,8 +83,8 @@ emu_ports switch_crossbar_shortest(const struct switch_dev *sw, emu_ports outs)
 }
 
 /*
- * Set whether segments that arrive at @port may only go down. While the link at @port is down, with
- * link-level retry, they may go anywhere. The manager then sends the segments in flight of both
+ * Set whether segments that arrive at @port may only go down. With link-level retry, they may go
+ * anywhere while the link at @port is down. The manager then sends the segments in flight of both
  * directions through this row again, and makes sure that none comes down and goes up again.
  */
 static void crossbar_onward(struct switch_crossbar *bar, uint32_t port, bool up)
@@ -108,7 +108,7 @@ uint32_t switch_crossbar_link(struct switch_dev *sw, uint32_t port, bool up, uin
     /* a stuck port sends while its link is down (switch_stick()) */
     if (!up && switch_is_stuck(sw, port))
         sw->kind->stick(sw, port, false, goes_ps);
-    switch_out_holds(out, out->queued ^ SWITCH_OUT_DOWN);
+    switch_out_set_queued(out, out->queued ^ SWITCH_OUT_DOWN);
     bar->light &= ~emu_port(port);
     bar->light |= emu_port_if(port, out->queued < bar->light_slots);
     crossbar_onward(bar, port, up);

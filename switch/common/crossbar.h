@@ -182,7 +182,7 @@ static inline struct emu_entry *switch_front(const struct switch_crossbar *bar, 
 }
 
 /* Set out->queued, which other threads read by switch_queued(). Returns @queued. */
-static inline uint32_t switch_out_holds(struct switch_out *out, uint32_t queued)
+static inline uint32_t switch_out_set_queued(struct switch_out *out, uint32_t queued)
 {
     __atomic_store_n(&out->queued, queued, __ATOMIC_RELAXED);
     return queued;
@@ -192,7 +192,7 @@ static inline uint32_t switch_out_holds(struct switch_out *out, uint32_t queued)
 static inline void switch_out_gains(struct switch_crossbar *bar, uint32_t r, uint32_t o)
 {
     struct switch_out *out = &bar->out[o];
-    uint32_t queued = switch_out_holds(out, out->queued + 1);
+    uint32_t queued = switch_out_set_queued(out, out->queued + 1);
 
     out->waiting |= emu_port(r);
     bar->light &= ~emu_port_if(o, queued >= bar->light_slots);
@@ -205,7 +205,7 @@ static inline void switch_out_lose(struct switch_crossbar *bar, uint32_t r, uint
                                    uint32_t count, uint32_t left)
 {
     struct switch_out *out = &bar->out[o];
-    uint32_t queued = switch_out_holds(out, out->queued - count);
+    uint32_t queued = switch_out_set_queued(out, out->queued - count);
 
     out->waiting &= ~emu_port_if(r, left == 0);
     bar->light |= emu_port_if(o, queued < bar->light_slots);

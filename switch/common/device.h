@@ -179,7 +179,7 @@ uint32_t switch_link(struct switch_dev *sw, uint32_t port, bool up, uint64_t at_
  * back is then sent to that host through the port @to_port.
  * @carry: the caller sets the fields carry.most, .at_ps, .may and .ctx, and if @replay is not NULL
  * also .depth.
- * Returns the number of segments. The caller then wakes both devices.
+ * Returns the number of rerouted segments. The caller then wakes both devices.
  */
 uint32_t switch_reroute_in_flight(struct emu_replay *replay, struct switch_dev *from,
                                   uint32_t from_port, struct switch_dev *to, uint32_t to_port,

@@ -67,7 +67,7 @@ static_assert(EMU_PORT_WORDS > 1 ||
 static_assert(EMU_UNITS_MAX <= 16, "`flipped` has a bit for each unit");
 
 /*
- * The fields are constant. The switch's worker owns the objects of the pointers, from the
+ * The fields are constant. The switch's worker owns the memory behind the pointers, from the
  * publication of the group to the end of the RCU grace period after its removal.
  */
 struct switch_group {

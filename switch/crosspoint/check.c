@@ -24,7 +24,7 @@ const char *switch_crosspoints_check_row(struct switch_crosspoints *xp, uint32_t
     return NULL;
 }
 
-/* Return whether unit @u's list has as many groups as there are with results that wait there. */
+/* Return whether the length of unit @u's list is the number of groups with waiting results. */
 static bool check_unit(const struct switch_crosspoints *xp, uint32_t u)
 {
     const struct emu_table *table = atomic_load_explicit(&xp->bar.sw.groups, memory_order_relaxed);

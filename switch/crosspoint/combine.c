@@ -142,8 +142,8 @@ static __attribute__((noinline)) void combine_queue(struct switch_crosspoints *x
 }
 
 /* Send the result of state @i now, if no other result waits before it. False: it must be queued. */
-static inline bool combine_is_fast(struct switch_crosspoints *xp, const struct switch_group *group,
-                                   uint32_t i, uint32_t u)
+static inline bool combine_sent_now(struct switch_crosspoints *xp, const struct switch_group *group,
+                                    uint32_t i, uint32_t u)
 {
     return xp->access->fast_path && !switch_unit_pending(xp, u) &&
            results_enter(xp, u, group, i, 0);
@@ -183,7 +183,7 @@ static inline bool combine_pass(struct switch_crosspoints *xp, const struct swit
         part->buf = combine_kept(xp, group, i, part->have);
     part->done_ps = at_ps;
     part->passed = true;
-    if (!combine_is_fast(xp, group, i, u))
+    if (!combine_sent_now(xp, group, i, u))
         combine_queue(xp, group, i, u);
     return true;
 }
@@ -439,7 +439,7 @@ void switch_unit_take(struct switch_crosspoints *xp, uint32_t u, uint32_t row, u
     combine_fold(xp, switch_group_of(&xp->bar.sw, in.hdr.dst), u, row, &in, at_ps);
 }
 
-/* Prefetch distances, in sequence numbers: a member's contributions arrive in their order. */
+/* Prefetch distances, in sequence numbers: a member's contributions arrive in order. */
 #define COMBINE_AHEAD       4u /* for the buffer of a partial result */
 #define COMBINE_AHEAD_STATE 8u /* for the state, which has the index of that buffer */
 

@@ -10,8 +10,8 @@
 
 /* Counts of the copies of multicasts that have not left yet. Owned by the switch's worker. */
 struct switch_copies {
-    /* by input port: counters, each for the copies of one multicast that are still here, or 0: the
-       counter is free. A port needs at most one counter per credit */
+    /* by input port: counters, each of the copies of one multicast that are still here; 0: the
+       counter is free. A port needs at most one counter per credit. */
     uint8_t (*left)[EMU_XPOINT_MAX];
     /* by slot of the store: 0, or 1 + the index of its segment's counter in left[input port] */
     uint16_t *of;

@@ -59,7 +59,7 @@ static inline uint32_t send_all(struct switch_crosspoints_raw *raw, uint32_t o)
     bar->store.free = first;
     raw->touched |= out->waiting;
     out->waiting = EMU_NO_PORTS;
-    switch_out_holds(out, 0);
+    switch_out_set_queued(out, 0);
     bar->light |= emu_port(o);
     return sent;
 }

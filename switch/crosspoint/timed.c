@@ -12,8 +12,8 @@
 
 /*
  * row_gains() and row_dequeue() add a segment to a crosspoint of row @r, and remove one. If the
- * addition makes the row's fullest crosspoint fuller, it takes a credit. If the removal makes the
- * fullest crosspoint less full, it returns one. Rows of combine units have no credits, so their
+ * addition makes the row's fullest crosspoint fuller, the row owes one credit less. If the removal
+ * makes it less full, the row owes one credit more. Rows of combine units have no credits, so their
  * `owed` is not used.
  */
 static inline void row_gains(struct switch_crosspoints *xp, uint32_t r, uint32_t o,

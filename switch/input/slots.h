@@ -4,7 +4,7 @@
  * switch's worker owns all data.
  *
  * The crossbar's queues are virtual output queues of unicasts; multicasts wait in the inputs'
- * fifos. Time is divided into slots, each as long as a full segment takes on the wire.
+ * FIFOs. Time is divided into slots, each as long as a full segment takes on the wire.
  */
 #ifndef SWITCH_SLOTS_H
 #define SWITCH_SLOTS_H

@@ -268,6 +268,7 @@ static void topo_read__cleans_descriptions(void)
         {"bell\a tab\t del\177", "bell? tab? del?"},
         {"c1 \302\233 end", "c1 ? end"},
         {"turned \342\200\256 end", "turned ? end"},
+        {"arabic mark \330\234 end", "arabic mark ? end"},
         {"latin \351\350", "latin ??"},
         {"cut \342\202", "cut ??"},
         {"long \300\257 \355\240\200", "long ?? ???"},
@@ -362,15 +363,15 @@ static void topo_read__accepts_hand_written_files(void)
 static const struct wrong_file {
     const char *text, *error;
 } wrong_files[] = {
-    {"", "net: no Switch line: this is not the output of ibnetdiscover"},
-    {"# nothing\n\n", "net: no Switch line: this is not the output of ibnetdiscover"},
-    {"Switch 4 \"s\"\n", "net: 0 Ca lines; a network has at least 2 nodes"},
+    {"", "net: there is no Switch line: this is not the output of ibnetdiscover"},
+    {"# nothing\n\n", "net: there is no Switch line: this is not the output of ibnetdiscover"},
+    {"Switch 4 \"s\"\n", "net: the file has 0 Ca lines; a network has at least 2 nodes"},
     {"Switch 4 \"s\"\n[1] \"a\"[1]\nCa 1 \"a\"\n",
-     "net: 1 Ca line; a network has at least 2 nodes"},
+     "net: the file has 1 Ca line; a network has at least 2 nodes"},
     {"hello\n", "net, line 1: 'hello' is none of: Switch, Ca, [PORT], NAME=VALUE, # comment"},
     {"\n\nswitch 4 \"s\"\n",
      "net, line 3: 'switch 4 \"s\"' is none of: Switch, Ca, [PORT], NAME=VALUE, # comment"},
-    {"[1] \"a\"[1]\n", "net, line 1: a port before any Switch or Ca line"},
+    {"[1] \"a\"[1]\n", "net, line 1: this port comes before any Switch or Ca line"},
     {"Switch \"s\"\n", "net, line 1: no number of ports; want: Switch 36 \"NAME\""},
     {"Switch 4 s\n", "net, line 1: no name of 1 to 63 characters in quotes; want: Switch 4 "
                      "\"NAME\""},
@@ -378,17 +379,17 @@ static const struct wrong_file {
                        "\"NAME\""},
     {"Switch 0 \"s\"\n", "net, line 1: \"s\" has 0 ports; want 1 to 254"},
     {"Switch 4294967297 \"s\"\n", "net, line 1: \"s\" has 999999999 ports; want 1 to 254"},
-    {"Switch 4 \"s\"\n[5] \"a\"[1]\n", "net, line 2: port 5 of \"s\", which has ports 1 to 4"},
-    {"Switch 4 \"s\"\n[0] \"a\"[1]\n", "net, line 2: port 0 of \"s\", which has ports 1 to 4"},
+    {"Switch 4 \"s\"\n[5] \"a\"[1]\n", "net, line 2: there is no port 5: \"s\" has ports 1 to 4"},
+    {"Switch 4 \"s\"\n[0] \"a\"[1]\n", "net, line 2: there is no port 0: \"s\" has ports 1 to 4"},
     {"Switch 4 \"s\"\n[x] \"a\"[1]\n", "net, line 2: no port number; want: [1] \"NAME\"[2]"},
     {"Switch 4 \"s\"\n[1] \"a\"\n",
      "net, line 2: no port number behind \"a\"; want: [1] \"NAME\"[2]"},
     {"Switch 4 \"s\"\n[1] a[1]\n", "net, line 2: no name of 1 to 63 characters in quotes; want: "
                                    "[1] \"NAME\"[2]"},
     {"Switch 4 \"s\"\n[1] \"a\"[1]\n",
-     "net, line 2: a cable to \"a\", which no Switch or Ca line describes"},
+     "net, line 2: the cable leads to \"a\", which no Switch or Ca line describes"},
     {"Switch 4 \"s\"\n[1] \"a\"[2]\n" TWO,
-     "net, line 2: a cable to port 2 of \"a\", which has ports 1 to 1"},
+     "net, line 2: the cable leads to port 2 of \"a\", which has ports 1 to 1"},
     {"Switch 4 \"s\"\n[1] \"a\"[1]\n[2] \"a\"[1]\n" TWO,
      "net, line 3: port 1 of \"a\" is cabled to \"s\"[2], but line 2 has it cabled to "
      "\"s\"[1]"},
@@ -400,7 +401,7 @@ static const struct wrong_file {
      "\"a\"[1]"},
     {"Switch 4 \"s\"\n[1] \"a\"[1]\n" TWO, "net, line 4: \"b\" has no cable"},
     {"Switch 4 \"s\"\nCa 1 \"a\"\n[1] \"b\"[1]\nCa 1 \"b\"\n",
-     "net, line 3: a cable between two adapters: there must be a switch between them"},
+     "net, line 3: the cable joins two adapters: there must be a switch between them"},
     {"Switch 9 \"s\"\n[1] \"a\"[1]\n[2] \"a\"[2]\n[3] \"a\"[3]\n[4] \"a\"[4]\n[5] \"a\"[5]\n"
      "[6] \"b\"[1]\nCa 5 \"a\"\nCa 1 \"b\"\n",
      "net, line 8: \"a\" has 5 cables; fabemu supports at most 4"},
@@ -417,13 +418,14 @@ static const struct wrong_file {
      "net: switch 0 (s) and switch 1 (t) have the same level=1 and a cable between them: one must "
      "be higher"},
     {"Switch\t : 0x0010e08028c7a0a0 ports 36 \"x\" enhanced port 0 lid 3 lmc 0\n",
-     "net, line 1: a list of devices without their cables; run ibnetdiscover without -l, -S, "
+     "net, line 1: this is a list of devices without their cables; run ibnetdiscover without -l, "
+     "-S, "
      "-H "
      "and -R"},
     {"SW     1  1 0x0008f10400410015 4x SDR - CA     4  1 0x8f1 ( 'a' - 'b' )\n",
-     "net, line 1: a list of ports; run ibnetdiscover without -p"},
+     "net, line 1: this is a list of ports; run ibnetdiscover without -p"},
     {"Switch 4 \"s\"\n< [1] \"a\"[1]\n",
-     "net, line 2: a difference of two networks; run ibnetdiscover without --diff"},
+     "net, line 2: this is a difference of two networks; run ibnetdiscover without --diff"},
     {"Switch 4 \"s\"\n[1] \"a\"[1] # \"4xFRD\" lid 4 4xFRD\n",
      "net, line 2: '4xFRD' is not the rate of a cable; did you mean '4xFDR'?"},
     {"Switch 4 \"s\"\n\x1b[2J\n", "net, line 2: a control character: this is not a text file"},
@@ -492,7 +494,8 @@ static void topo_read__refuses_binary_files(void)
     char error[1280], tiny[8];
 
     CU_ASSERT_EQUAL(topo_read(&graph, "net", "# \0", 3, error, sizeof error), -EINVAL);
-    CU_ASSERT_STRING_EQUAL(error, "net: no Switch line: this is not the output of ibnetdiscover");
+    CU_ASSERT_STRING_EQUAL(error,
+                           "net: there is no Switch line: this is not the output of ibnetdiscover");
     CU_ASSERT_EQUAL(topo_read(&graph, "net", "a\0b", 3, error, sizeof error), -EINVAL);
     CU_ASSERT_STRING_EQUAL(error, "net, line 1: a zero byte: this is not a text file");
     memset(rubbish, '7', sizeof rubbish);

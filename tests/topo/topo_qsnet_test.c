@@ -453,6 +453,8 @@ static void topo_clos__errors_name_the_valid_values(void)
     CU_ASSERT(refuses("clos:radix=253", -EINVAL, "radix must be 2 to 252"));
     CU_ASSERT(refuses("clos:radix=8,levels=0", -EINVAL, "levels must be 1 to 8"));
     CU_ASSERT(refuses("clos:radix=8,levels=9", -EINVAL, "levels must be 1 to 8"));
+    CU_ASSERT(refuses("clos:radix=8,levels=4294967295", -EINVAL, "want clos:radix=R"));
+    CU_ASSERT(refuses("clos:radix=8,over=5000000000", -EINVAL, "want clos:radix=R"));
     CU_ASSERT(refuses("clos:radix=7", -EINVAL, "radix must be even"));
     CU_ASSERT(refuses("clos:radix=8,over=2", -EINVAL, "a multiple of F + 1"));
     CU_ASSERT(refuses("clos:radix=9,levels=3,over=2", -EINVAL, "an even radix"));

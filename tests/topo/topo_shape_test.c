@@ -370,7 +370,7 @@ static void topo_find_levels__spines_with_nodes_stay_spines(void)
                    (4 + (leaf - 4) * 6 <= dst && dst < 10 + (leaf - 4) * 6 ? 1 : 4);
     CU_ASSERT_EQUAL(bad, 0);
     CU_ASSERT_EQUAL(graph->longest, 3);
-    CU_ASSERT_EQUAL(graph->up, TOPO_UP_FLIPPED);
+    CU_ASSERT_EQUAL(graph->up, TOPO_UP_TURNED);
     net_free(&net);
     topo_free(graph);
 }

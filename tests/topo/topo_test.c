@@ -305,7 +305,7 @@ static void topo_spec_for_nodes__refuses_none_and_too_many(void)
     char spec[64], error[160];
 
     CU_ASSERT_EQUAL(topo_spec_for_nodes(0, spec, sizeof spec, error, sizeof error), -EINVAL);
-    CU_ASSERT_STRING_EQUAL(error, "no topology for 0 nodes: want 1 to 1048576");
+    CU_ASSERT_STRING_EQUAL(error, "there is no topology for 0 nodes: want 1 to 1048576");
     CU_ASSERT_EQUAL(topo_spec_for_nodes(1048577, spec, sizeof spec, error, sizeof error), -EINVAL);
     CU_ASSERT_EQUAL(topo_spec_for_nodes(UINT32_MAX, spec, sizeof spec, error, sizeof error),
                     -EINVAL);

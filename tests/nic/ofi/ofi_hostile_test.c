@@ -1246,6 +1246,43 @@ static void connection__is_answered_once(void)
     meeting_close(&m);
 }
 
+/*
+ * A program of a version before 1.5 does not set err_data, and its structure has no err_data_size.
+ * A later program may set a size without a buffer.
+ */
+static void readerr__writes_only_what_the_program_has(void)
+{
+    const size_t sizes[] = {offsetof(struct fi_eq_err_entry, err_data_size),
+                            sizeof(struct fi_eq_err_entry)};
+
+    for (unsigned i = 0; i < 2; i++) {
+        struct meeting m = {0};
+        struct fi_eq_cm_entry entry;
+        struct fi_eq_err_entry error;
+        uint32_t code;
+
+        meeting_open(&m);
+        m.fabric->api_version = FI_VERSION(1, 4 + i);
+        struct fid_ep *client = client_connect(&m);
+        struct fi_info *info = event_wait(m.server, FI_CONNREQ, 0);
+
+        CU_ASSERT_EQUAL_FATAL(fi_reject(m.pep, info->handle, "no", 2), 0);
+        CU_ASSERT_EQUAL_FATAL(fi_eq_sread(m.client, &code, &entry, sizeof entry,
+                                          OFI_FIXTURE_PATIENCE_S * 1000, 0),
+                              -FI_EAVAIL);
+        memset(&error, 0xa5, sizeof error);
+        if (i)
+            error.err_data = NULL;
+        CU_ASSERT_EQUAL(fi_eq_readerr(m.client, &error, 0), (ssize_t)sizes[i]);
+        CU_ASSERT_EQUAL(error.err, FI_ECONNREFUSED);
+        CU_ASSERT_EQUAL(memcmp(error.err_data, "no", 2), 0);
+        CU_ASSERT_EQUAL(error.err_data_size, i ? 2 : UINT64_C(0xa5a5a5a5a5a5a5a5));
+        closes(&client->fid);
+        fi_freeinfo(info);
+        meeting_close(&m);
+    }
+}
+
 /* The passive endpoint closes before the program has read or answered the requests. */
 static void requests__end_with_their_passive_endpoint(void)
 {
@@ -1595,6 +1632,7 @@ int main(void)
         CASE(cntr__wraps),
         CASE(waiting_calls__poll_with_a_limit_of_zero),
         CASE(connection__is_answered_once),
+        CASE(readerr__writes_only_what_the_program_has),
         CASE(requests__end_with_their_passive_endpoint),
         CASE(connection__may_close_in_any_state),
         CASE(connection__ends_if_the_client_has_closed),

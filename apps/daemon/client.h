@@ -368,6 +368,9 @@ void daemon_queries_settle(struct daemon *daemon);
 int daemon_queries_wait_ms(struct daemon *daemon);
 void daemon_queries_end(struct daemon *daemon);
 
+/** daemon_operation - begin an operation, as coordinator_operation() explains. */
+void daemon_operation(struct daemon *daemon);
+
 /**
  * daemon_await - do the work that is marked in daemon->due when all other hosts have replied to a
  * query. Therefore a host that does not reply delays the work, but not the daemon.

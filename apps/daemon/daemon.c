@@ -274,6 +274,7 @@ static void serve_round(struct daemon *daemon, int most_ms)
         epoll_wait(daemon->epoll, events, EVENTS_PER_ROUND,
                    daemon->busy ? 0 : daemon_least_ms(wait_ms, daemon_queries_wait_ms(daemon)));
 
+    daemon_operation(daemon);
     serve_remaining(daemon);
     for (int i = 0; i < count; i++) {
         void *what = events[i].data.ptr;

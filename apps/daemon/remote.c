@@ -290,7 +290,10 @@ static void settle_back(struct daemon *daemon)
 
     daemon->remote.back = 0;
     emu_each_bit (host, back) {
-        int err = coordinator_admit(daemon->coordinator, host);
+        int err;
+
+        daemon_operation(daemon);
+        err = coordinator_admit(daemon->coordinator, host);
 
         if (!err &&
             /* after an error of coordinator_admit() the host is lost again */
@@ -351,6 +354,7 @@ void daemon_remote_settle(struct daemon *daemon)
 {
     char error[256];
 
+    daemon_operation(daemon);
     if (daemon->remote.lost_changed && settle_lost(daemon, error, sizeof error))
         print_message("%s", error);
     settle_gone(daemon);

@@ -1847,6 +1847,34 @@ static void report__has_a_limit_for_all_calls(void)
     stage_close();
 }
 
+static void answers_late(struct conn *conn, struct json_object *call)
+{
+    poll(NULL, 0, 400);
+    replies(conn, call, json_object_new_object(), 0);
+}
+
+/* A host may answer one call of each operation late, but not all calls of an operation. */
+static void operation__has_a_limit_for_all_calls(void)
+{
+    const struct fabric_mirror *mirror;
+    char error[256] = "";
+
+    stage_set("node_incarnation", answers_late);
+    stage.config.call_ms = 1000;
+    CU_ASSERT_EQUAL_FATAL(coordinator_open(&stage.hosts, &stage.config, error, sizeof error), 0);
+    mirror = coordinator_mirror(stage.hosts);
+    for (uint32_t i = 0; i < 3; i++) {
+        coordinator_operation(stage.hosts);
+        mirror->incarnation(mirror->ctx, 1, emu_incarnation_state(1, true));
+    }
+    CU_ASSERT_EQUAL(stage.lost, 0);
+    for (uint32_t i = 0; i < 8; i++)
+        mirror->incarnation(mirror->ctx, 1, emu_incarnation_state(1, true));
+    CU_ASSERT_STRING_EQUAL(stage.why, "it does not answer");
+    CU_ASSERT_TRUE(stage.asked < 8);
+    stage_close();
+}
+
 /* --- agents --------------------------------------------------------------------------------- */
 
 static bool has_failed(const void *ctx, char *text, size_t bytes)
@@ -1923,6 +1951,7 @@ int main(void)
         CASE(query__reply_that_is_read_late_counts),
         CASE(sample__has_a_limit_for_all_pieces),
         CASE(report__has_a_limit_for_all_calls),
+        CASE(operation__has_a_limit_for_all_calls),
         CASE(connect__ends_when_an_agent_has_failed),
         {NULL, NULL},
     };

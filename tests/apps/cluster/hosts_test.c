@@ -1306,6 +1306,90 @@ static void stopped_host__does_not_delay_the_end(void)
     close(still_fd);
 }
 
+static struct slow_channel {
+    pthread_t thread;
+    struct conn coordinator, agent;
+} slow_channel;
+
+#define SLOW_MS 600
+
+/* Pass on what arrives at one end of the control channel to the other. Delay each reply. */
+static bool passes_on(struct conn *from, struct conn *to, int delay_ms)
+{
+    struct json_object *line;
+    int end = conn_fill(from);
+
+    while (conn_next(from, &line) == 1) {
+        if (json_object_object_get_ex(line, "reply", NULL))
+            poll(NULL, 0, delay_ms);
+        conn_put(to, line);
+    }
+    conn_drain(to, PATIENCE_MS);
+    return !end;
+}
+
+static void *slow_channel_run(void *arg)
+{
+    struct slow_channel *slow = arg;
+    struct pollfd fds[] = {{slow->coordinator.fd, POLLIN, 0}, {slow->agent.fd, POLLIN, 0}};
+    bool runs = true;
+
+    while (runs && poll(fds, 2, PATIENCE_MS) > 0)
+        runs = (!fds[0].revents || passes_on(&slow->coordinator, &slow->agent, 0)) &&
+               (!fds[1].revents || passes_on(&slow->agent, &slow->coordinator, SLOW_MS));
+    conn_close(&slow->coordinator);
+    conn_close(&slow->agent);
+    return NULL;
+}
+
+/* Let each reply of host @h arrive late. Call this before fixture_go(). */
+static void slow_channel_begin(uint32_t h)
+{
+    int pair[2];
+
+    CU_ASSERT_EQUAL_FATAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair),
+                          0);
+    conn_open(&slow_channel.agent, fixture.control[h], CONN_REPLY_MAX);
+    conn_open(&slow_channel.coordinator, pair[1], CONN_REPLY_MAX);
+    fixture.control[h] = pair[0];
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&slow_channel.thread, NULL, slow_channel_run,
+                                         &slow_channel),
+                          0);
+}
+
+/*
+ * A host may answer one call of each operation late. To attach a process of its own takes two
+ * calls, and the time limit holds for both together.
+ */
+static void slow_host__is_lost_during_a_long_operation(void)
+{
+    struct json_object *event;
+    struct conn conn[4];
+
+    fixture_make("oq2004", false);
+    fixture.hosts.call_ms = 2 * SLOW_MS - 200;
+    slow_channel_begin(2);
+    fixture_go();
+    for (uint32_t i = 0; i < 3; i++)
+        attach(&conn[i], 0, -1);
+    while (has_word(&fixture.host[0].owner) &&
+           conn_wait(&fixture.host[0].owner, &event, PATIENCE_MS) == 0) {
+        CU_ASSERT_STRING_EQUAL(emu_json_text(event, "event", ""), "attached");
+        json_object_put(event);
+    }
+    connects(&conn[3], 2);
+    puts_request(&conn[3], json_add_number(command("attach"), "version", EMU_HOSTIF_VERSION));
+    event = next_event(&fixture.host[0].owner, "host_lost");
+    CU_ASSERT_STRING_EQUAL(emu_json_text(event, "name", ""), "blue");
+    CU_ASSERT_STRING_EQUAL(emu_json_text(event, "why", ""), "it does not answer");
+    json_object_put(event);
+    for (uint32_t i = 0; i < 4; i++)
+        conn_close(&conn[i]);
+    fixture_end();
+    pthread_join(slow_channel.thread, NULL);
+    fixture_free();
+}
+
 static void host_lost__reports_its_processes_dead(void)
 {
     struct conn conn[HOSTS];
@@ -3814,6 +3898,7 @@ int main(void)
         CASE(stopped_host__is_lost_after_the_limit),
         CASE(stopped_host__with_a_lost_link_delays_nobody),
         CASE(stopped_host__does_not_delay_the_end),
+        CASE(slow_host__is_lost_during_a_long_operation),
         CASE(report__has_space_for_the_hits_of_each_host),
         CASE(fault__applies_at_the_device),
         CASE(fault__of_combine_units_reaches_all_hosts),

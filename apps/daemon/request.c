@@ -519,6 +519,10 @@ static void request_waits(struct daemon *daemon, struct client *client, const st
     client->request = row;
     client->asked = json_object_get(request);
     client->query_number = query_join(daemon, row->after);
+    if (emu_json_true(request, "wait"))
+        daemon_send(daemon, client,
+                    json_add_number(conn_event("wait"), "limit_ms",
+                                    coordinator_request_ms(daemon->coordinator, row->after)));
 }
 
 void daemon_operation(struct daemon *daemon)

@@ -249,6 +249,12 @@ int coordinator_query_error(const struct coordinator *coord, enum coordinator_qu
 void coordinator_query_end(struct coordinator *coord, enum coordinator_query_kind of);
 
 /**
+ * coordinator_request_ms - return a time limit for the reply to a request that waits for a query of
+ * kind @of: as long as slow hosts may delay the reply until they are lost.
+ */
+uint64_t coordinator_request_ms(const struct coordinator *coord, enum coordinator_query_kind of);
+
+/**
  * coordinator_is_lost - return whether @host, which is not 0, is lost.
  * coordinator_is_connected() - return whether the host is not lost, and all its links to hosts that
  * are not lost carry segments.

@@ -1306,6 +1306,32 @@ static void stopped_host__does_not_delay_the_end(void)
     close(still_fd);
 }
 
+/* A request may ask how long its reply can take while other hosts are waited for. */
+static void request__gets_the_time_limit_of_its_reply(void)
+{
+    struct json_object *line;
+    struct conn conn;
+
+    fixture_start();
+    connects(&conn, 0);
+    for (int waits = 0; waits < 2; waits++) {
+        line = command("status");
+        json_object_object_add(line, "wait", json_object_new_boolean(waits));
+        puts_request(&conn, line);
+        if (waits) {
+            line = next_event(&conn, "wait");
+            CU_ASSERT_TRUE(emu_json_number(line, "limit_ms", 0) >= 2 * PATIENCE_MS);
+            json_object_put(line);
+        }
+        line = next_reply(&conn);
+        CU_ASSERT_TRUE(emu_json_true(line, "ok"));
+        json_object_put(line);
+    }
+    conn_close(&conn);
+    fixture_end();
+    fixture_free();
+}
+
 static struct slow_channel {
     pthread_t thread;
     struct conn coordinator, agent;
@@ -3950,3 +3976,4 @@ int main(void)
 
     return test_run("hosts", cases);
 }
+        CASE(request__gets_the_time_limit_of_its_reply),

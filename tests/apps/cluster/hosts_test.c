@@ -3589,6 +3589,38 @@ static void telemetry__invalid_reports_are_refused(void)
     sampler_close(telemetry, part);
 }
 
+static uint32_t collectives_of_group(const struct telemetry *telemetry, uint32_t group)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < TELEMETRY_FINISHED; i++)
+        count += telemetry->finished[i].members && telemetry->finished[i].now.group == group;
+    return count;
+}
+
+/* A host that reports collectives without end leaves space in the list for those of others. */
+static void telemetry__of_a_host_leaves_space_for_collectives(void)
+{
+    struct emu_finished here = {.group = 2, .began_ns = 1, .ended_ns = 2};
+    char forged[] = "\3\1\x80\0\1\1\1\2\1"; /* group 1, and a number in 2 pieces of 7 bits */
+    struct telemetry *telemetry;
+    struct telemetry_agent *part;
+
+    sampler_open(&telemetry, &part);
+    for (uint32_t i = 0; i < 20; i++) {
+        for (uint32_t n = 0; n < 1000; n++) {
+            forged[2] = (char)(n % 128 | 128);
+            forged[3] = (char)(1 + n / 128);
+            CU_ASSERT_TRUE(HEARD(telemetry, forged));
+        }
+        here.first = i;
+        telemetry_finished_note(telemetry, 0, &here, 1, 1);
+    }
+    CU_ASSERT_EQUAL(collectives_of_group(telemetry, 2), 20);
+    CU_ASSERT_EQUAL(collectives_of_group(telemetry, 1), TELEMETRY_FINISHED - 20);
+    sampler_close(telemetry, part);
+}
+
 /* --- the timeline ------------------------------------------------------------------------ */
 
 #define REPORTED_NS    10u   /* duration of each */
@@ -3977,3 +4009,4 @@ int main(void)
     return test_run("hosts", cases);
 }
         CASE(request__gets_the_time_limit_of_its_reply),
+        CASE(telemetry__of_a_host_leaves_space_for_collectives),

@@ -245,7 +245,7 @@ static void hit_take(void *ctx, uint32_t host, const struct emu_fault_hit *hit)
     f->hits_of[host] += keep;
     if (keep)
         json_object_array_add(f->hits, json_object_get(reported));
-    daemon_publish(daemon, reported);
+    daemon_publish_from(daemon, host, reported);
 }
 
 /* Take a hit from another host. It may only log hits of faults that have a target on it. */

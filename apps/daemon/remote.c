@@ -133,7 +133,8 @@ static void on_link_lost(void *ctx, uint32_t host, const struct hosts_link *link
         return;
     event = json_add_number(conn_event("host_link_lost"), "pair", link->number);
     json_add_text(event, "host", daemon->config->hosts->name[host]);
-    daemon_publish(daemon, json_add_text(event, "to", daemon->config->hosts->name[link->host]));
+    json_add_text(event, "to", daemon->config->hosts->name[link->host]);
+    daemon_publish_from(daemon, host, event);
 }
 
 static void on_back(void *ctx, uint32_t host)

@@ -3766,9 +3766,9 @@ struct reporter {
     int fd;
 };
 
-static void teller_open(struct reporter *reporter)
+static void teller_open(struct reporter *reporter, uint64_t most_bytes)
 {
-    struct timeline_config config = {.most_bytes = TIMELINE_MOST_BYTES,
+    struct timeline_config config = {.most_bytes = most_bytes,
                                      .nodes = NODES,
                                      .host = names,
                                      .hosts = HOSTS};
@@ -3777,6 +3777,7 @@ static void teller_open(struct reporter *reporter)
         (struct reporter){.fd = memfd_create("timeline", MFD_CLOEXEC), .asked_ns = emu_now_ns()};
     fixture_make("oq2004", false);
     config.fd = reporter->fd;
+    config.fabric = fabric_config_of(fixture.host[0].fabric);
     CU_ASSERT_EQUAL_FATAL(timeline_create(&reporter->timeline, &config), 0);
     CU_ASSERT_EQUAL_FATAL(timeline_agent_create(&reporter->part, fixture.host[1].fabric, 0), 0);
     hostlink_offset_reset(&reporter->clock);
@@ -3842,7 +3843,7 @@ static void timeline__is_reported_in_pieces_with_another_clock(void)
     int64_t missed;
     int more = 1;
 
-    teller_open(&reporter);
+    teller_open(&reporter, TIMELINE_MOST_BYTES);
     fabric = fixture.host[1].fabric;
     for (int i = 0; i < 2; i++)
         CU_ASSERT_EQUAL_FATAL(fabric_attach(fabric, -1, &incarnation[i]), 0);
@@ -3884,7 +3885,7 @@ static void timeline__of_a_lying_clock_is_not_ahead(void)
     struct json_object *all, *events;
     struct reporter reporter;
 
-    teller_open(&reporter);
+    teller_open(&reporter, TIMELINE_MOST_BYTES);
     message.record.node = NODES / HOSTS; /* the first node of host 1 */
     message.record.one = (struct emu_finished){.kind = EMU_BARRIER, .ended_ns = 1};
     CU_ASSERT_TRUE(teller_heard(&reporter, &message, sizeof message));
@@ -3894,6 +3895,38 @@ static void timeline__of_a_lying_clock_is_not_ahead(void)
     for (size_t i = 0; i < emu_json_count(events); i++)
         CU_ASSERT_TRUE(emu_json_double(emu_json_at(events, i), "ts", 0) * 1000 <=
                        (double)emu_now_ns());
+    json_object_put(all);
+}
+
+/* A host that reports operations without end leaves space in the file for those of others. */
+static void timeline__of_a_host_leaves_space(void)
+{
+    const struct emu_finished here = {.kind = EMU_BARRIER, .ended_ns = 1};
+    struct {
+        struct timeline_piece piece;
+        struct timeline_record record;
+    } message = {.piece.now_ns = AHEAD_NS};
+    uint32_t kept[2] = {0}; /* events of host 0, and of host 1 */
+    struct json_object *all;
+    struct reporter reporter;
+
+    teller_open(&reporter, UINT64_C(1) << 20);
+    message.record.node = NODES / HOSTS; /* the first node of host 1 */
+    for (uint32_t i = 0; i < 10000; i++) {
+        message.record.one = (struct emu_finished){.kind = EMU_BARRIER, .ended_ns = i, .first = i};
+        CU_ASSERT_TRUE_FATAL(teller_heard(&reporter, &message, sizeof message));
+    }
+    for (uint32_t i = 0; i < 1000; i++)
+        timeline_finished(reporter.timeline, 0, 1, &here);
+    all = reporter_close(&reporter);
+    for (size_t i = 0; i < emu_json_count(field(all, "traceEvents")); i++) {
+        struct json_object *event = emu_json_at(field(all, "traceEvents"), i);
+
+        if (strcmp(emu_json_text(event, "ph", ""), "X") == 0)
+            kept[emu_json_number(event, "pid", 0) != 0]++;
+    }
+    CU_ASSERT_EQUAL(kept[0], 1000);
+    CU_ASSERT_TRUE(kept[1] > 1000);
     json_object_put(all);
 }
 
@@ -3908,7 +3941,7 @@ static void timeline__invalid_reports_are_refused(void)
     uint64_t random = test_seed();
     struct reporter reporter;
 
-    teller_open(&reporter);
+    teller_open(&reporter, TIMELINE_MOST_BYTES);
     *record = (struct timeline_record){.node = NODES / HOSTS, .one.kind = EMU_BARRIER};
     CU_ASSERT_TRUE(teller_heard(&reporter, &message, sizeof message));
     CU_ASSERT_TRUE(teller_heard(&reporter, &message, sizeof message.piece));
@@ -3956,6 +3989,7 @@ int main(void)
         CASE(stopped_host__is_lost_after_the_limit),
         CASE(stopped_host__with_a_lost_link_delays_nobody),
         CASE(stopped_host__does_not_delay_the_end),
+        CASE(request__gets_the_time_limit_of_its_reply),
         CASE(slow_host__is_lost_during_a_long_operation),
         CASE(report__has_space_for_the_hits_of_each_host),
         CASE(fault__applies_at_the_device),
@@ -3979,10 +4013,12 @@ int main(void)
         CASE(capture__is_only_available_on_the_coordinator),
         CASE(telemetry__is_reported_in_pieces_of_any_size),
         CASE(telemetry__invalid_reports_are_refused),
+        CASE(telemetry__of_a_host_leaves_space_for_collectives),
         CASE(timeline__covers_the_processes_of_all_hosts),
         CASE(timeline__of_a_lost_host_is_valid),
         CASE(timeline__is_reported_in_pieces_with_another_clock),
         CASE(timeline__of_a_lying_clock_is_not_ahead),
+        CASE(timeline__of_a_host_leaves_space),
         CASE(timeline__invalid_reports_are_refused),
         CASE(process__stopped_on_another_host_counts_as_dead),
         CASE(process__frozen_continues_when_its_host_ends),
@@ -4008,5 +4044,3 @@ int main(void)
 
     return test_run("hosts", cases);
 }
-        CASE(request__gets_the_time_limit_of_its_reply),
-        CASE(telemetry__of_a_host_leaves_space_for_collectives),

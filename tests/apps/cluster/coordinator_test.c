@@ -943,6 +943,78 @@ static void test__of_a_cable_elsewhere_is_ignored(void)
 /* The coordinator keeps the pending operations, but nothing else that a host sends with them. */
 static void pending__of_unknown_nodes_is_not_kept(void)
 {
+#define MANY_FAULTS 5000u
+
+static void hits_sum(void *sum, uint32_t id, uint64_t hits)
+{
+    CU_ASSERT_EQUAL(id % 2, 1);
+    *(uint64_t *)sum += hits;
+}
+
+/* Another host keeps each fault with its hits until the coordinator lets it forget the fault. */
+static void faults__of_another_host_stay_listed(void)
+{
+    static const uint32_t of[] = {1, 1, 0, 0}, ids[] = {1, 3};
+    static const struct fabric_hosts hosts = {.self = 1, .count = 2, .of = of};
+    struct inject_config config = {.scan_ps = 1};
+    struct fault fault;
+    struct injector *injector;
+    uint64_t sum = 0;
+
+    stage_open(NULL, NULL);
+    stage.fabric->config.hosts = &hosts;
+    fault = parsed("combine-flip random");
+    config.network = (struct fault_network){.graph = stage.graph,
+                                            .profile = &fabric_config_of(stage.fabric)->profile,
+                                            .clock = fabric_config_of(stage.fabric)->clock};
+    CU_ASSERT_EQUAL_FATAL(injector_create(&injector, stage.fabric, NULL, &config), 0);
+    for (uint32_t i = 1; i <= MANY_FAULTS; i++) {
+        const struct inject_call call = {.what = INJECT_OFF, .id = i, .fault = &fault};
+
+        CU_ASSERT_EQUAL_FATAL(injector_apply_call(injector, &call, 0), 0);
+        if (i == 1)
+            injector->injection[0].past = 5;
+    }
+    CU_ASSERT_EQUAL(injector_count(injector), MANY_FAULTS);
+    injector_forget(injector, ids, 2, hits_sum, &sum);
+    CU_ASSERT_EQUAL(sum, 5);
+    CU_ASSERT_EQUAL(injector_count(injector), MANY_FAULTS - 2);
+    injector_destroy(injector);
+    stage_close();
+}
+
+/* When faults leave the coordinator's list, other hosts report their last hits and forget them. */
+static void faults__leave_the_lists_of_all_hosts(void)
+{
+    struct inject_config config = {.scan_ps = 1};
+    char note[FAULT_ERROR_BYTES] = "";
+    struct inject_remote remote;
+    struct injector *injector;
+    struct fault fault;
+    uint32_t id;
+
+    answer_text = "{\"hits\":[1,7]}";
+    stage_open("forget", reports);
+    stage_divide();
+    remote = coordinator_inject(stage.hosts);
+    fault = parsed("combine-flip random");
+    config.remote = &remote;
+    config.network = (struct fault_network){.graph = stage.graph,
+                                            .profile = &fabric_config_of(stage.fabric)->profile,
+                                            .clock = fabric_config_of(stage.fabric)->clock};
+    CU_ASSERT_EQUAL_FATAL(injector_create(&injector, stage.fabric, NULL, &config), 0);
+    for (uint32_t i = 0; i < OVER_KEPT + 100; i++) {
+        CU_ASSERT_EQUAL_FATAL(injector_add(injector, &fault, 1000, &id, note, sizeof note), 0);
+        CU_ASSERT_EQUAL_FATAL(injector_clear(injector, id, 0), 0);
+    }
+    CU_ASSERT_EQUAL(stage.asked, 1);
+    CU_ASSERT_EQUAL(injector_past(injector).hits, 7);
+    CU_ASSERT_EQUAL(injector_past(injector).faults + injector_count(injector), OVER_KEPT + 100);
+    injector_destroy(injector);
+    stage_close();
+    CU_ASSERT_EQUAL(stage.lost, 0);
+}
+
     const struct fabric_mirror *mirror = stage_open("pending", reports);
     struct json_object *const *kept = &stage.hosts->agent[1].pending.blocks;
     struct emu_pending pending;
@@ -1958,3 +2030,5 @@ int main(void)
 
     return test_run("coordinator", cases);
 }
+        CASE(faults__of_another_host_stay_listed),
+        CASE(faults__leave_the_lists_of_all_hosts),

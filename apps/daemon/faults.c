@@ -188,8 +188,9 @@ static bool on_process(void *ctx, uint32_t node, enum inject_process what)
 static uint64_t hit_ps(const struct daemon *daemon, const struct emu_fault_hit *hit)
 {
     bool raw = daemon->config->fabric->clock == EMU_CLOCK_RAW;
+    uint64_t at_ps = raw ? hit->at_ps : daemon->began_ps + hit->at_ps;
 
-    return raw ? hit->at_ps : daemon->began_ps + hit->at_ps;
+    return at_ps > daemon->began_ps ? at_ps : daemon->began_ps; /* another host may send any time */
 }
 
 static struct json_object *hit_of(struct daemon *daemon, const struct emu_fault_hit *hit)

@@ -1566,7 +1566,7 @@ static void comm__forged_counts_do_not_wrap(void)
     json_object_object_add(comm, "more_bytes", json_object_new_uint64(UINT64_MAX - 3));
     json_object_object_add(comm, "unreported", json_object_new_int64(INT64_MIN));
     for (uint64_t i = 0; i < 7; i++)
-        json_object_array_add(list, json_object_new_uint64(i == 2 ? 1 : UINT64_MAX - 3));
+        json_object_array_add(list, json_object_new_uint64(i == 2 || i == 3 ? 1 : UINT64_MAX - 3));
     json_object_object_add(comm, "memory", list);
     hosts_comm_add(&sum, fabric_config_of(stage.fabric), 0, comm);
     json_object_put(comm);
@@ -1611,6 +1611,9 @@ static void link__lost_repeatedly_is_repaired(void)
     stage.config.links_rejoin = rejoins;
     CU_ASSERT_EQUAL_FATAL(coordinator_open(&stage.hosts, &stage.config, error, sizeof error), 0);
     while (!stage.rejoined && emu_now_ms() < end_ms) {
+    answer_text = "{\"comm\":{\"memory\":[6,7,1,900,13,8,9]}}"; /* an access from an unknown node */
+    mirror->comm(mirror->ctx, &sum);
+    CU_ASSERT_EQUAL(sum.memory.traps, 7);
         CU_ASSERT_EQUAL(send(stage.player[0].conn.fd, line, sizeof line - 1, MSG_NOSIGNAL),
                         (ssize_t)sizeof line - 1);
         poll(NULL, 0, 1);

@@ -233,7 +233,8 @@ static void mismatch_take(void *ctx, uint32_t host, struct json_object *reply)
     struct emu_mismatch copy;
 
     if (!take->mismatch->seen && fabric_has_group(take->fabric, take->group, host) &&
-        hosts_from_hex(digits, &copy, sizeof copy) == sizeof copy) {
+        hosts_from_hex(digits, &copy, sizeof copy) == sizeof copy &&
+        fabric_mismatch_names(take->fabric, take->group, &copy)) {
         *take->mismatch = copy;
         take->mismatch->seen = true;
     }

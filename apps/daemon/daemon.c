@@ -357,7 +357,9 @@ static int daemon_open(struct daemon *daemon)
 static void daemon_close(struct daemon *daemon, const char *why)
 {
     daemon_exiting_report(daemon, true);
+    daemon_operation(daemon);
     telemetry_serve_close(daemon);
+    daemon_operation(daemon);
     timeline_serve_close(daemon);
     daemon_calls_close(daemon);
     daemon_goal_free(daemon);

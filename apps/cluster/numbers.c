@@ -255,7 +255,8 @@ static void memory_add(struct fabric_comm_memory *sum, const struct fabric_confi
 
     if (list)
         emu_sum(&sum->translated, hosts_number_at(list, 0));
-    if (!traps || !node_is_on(config, hosts_number_at(list, 2), host))
+    if (!traps || !node_is_on(config, hosts_number_at(list, 2), host) ||
+        hosts_number_at(list, 3) >= config->graph->nodes)
         return;
     emu_sum(&sum->traps, traps);
     sum->node = (uint32_t)hosts_number_at(list, 2);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "apps/base/message.h"
+#include "apps/base/silence.h"
 #include "apps/control/paths.h"
 #include "emu/util/now.h"
 
@@ -171,25 +172,44 @@ int conn_wait(struct conn *conn, struct json_object **ret, int timeout_ms)
     }
 }
 
+/*
+ * Handle an event during a query. If the fabric waits for other hosts, return the new time limit of
+ * the query, and print lines until the reply arrives; else return 0.
+ */
+static int query_event_ms(struct json_object *event, struct silence *silence)
+{
+    int64_t limit_ms = emu_json_number(event, "limit_ms", 0);
+
+    if (strcmp(emu_json_text(event, "event", ""), "wait") != 0)
+        return 0;
+    silence_end(silence);
+    silence_begin(silence, SILENCE_MS, "waiting for other hosts of the fabric");
+    return limit_ms > 0 && limit_ms < INT32_MAX ? (int)limit_ms : INT32_MAX;
+}
+
 int conn_query(struct conn *conn, struct json_object *request, struct json_object **ret,
                int timeout_ms)
 {
     int64_t end_ms = emu_now_ms() + timeout_ms;
+    struct silence silence = {.started = false};
+    struct json_object *line = NULL;
     int err = conn_put(conn, request);
 
     while (!err) {
         int64_t left_ms = end_ms - emu_now_ms();
-        struct json_object *reply;
+        int limit_ms;
 
-        err = left_ms > 0 ? conn_wait(conn, &reply, (int)left_ms) : -ETIMEDOUT;
-        if (err)
+        err = left_ms > 0 ? conn_wait(conn, &line, (int)left_ms) : -ETIMEDOUT;
+        if (err || json_object_object_get_ex(line, "ok", NULL))
             break;
-        if (json_object_object_get_ex(reply, "ok", NULL)) {
-            *ret = reply;
-            return 0;
-        }
-        json_object_put(reply);
+        limit_ms = query_event_ms(line, &silence);
+        if (limit_ms)
+            end_ms = emu_now_ms() + limit_ms;
+        json_object_put(line);
     }
+    silence_end(&silence);
+    if (!err)
+        *ret = line;
     return err;
 }
 
@@ -321,6 +341,8 @@ int query_fabric(const char *name, struct json_object *request, const struct que
         return err;
     }
     conn_open(&conn, fd, CONN_REPLY_MAX);
+    if (!json_object_object_get_ex(request, "wait", NULL))
+        json_object_object_add(request, "wait", json_object_new_boolean(true));
     err = conn_query(&conn, request, reply, ANSWER_MS);
     conn_close(&conn);
     if (err) /* not -EMSGSIZE, which means to callers that the request is wrong */

@@ -282,9 +282,14 @@ void daemon_notify_owner(struct daemon *daemon, struct json_object *event)
 
 void daemon_publish(struct daemon *daemon, struct json_object *event)
 {
+    daemon_publish_from(daemon, 0, event);
+}
+
+void daemon_publish_from(struct daemon *daemon, uint32_t host, struct json_object *event)
+{
     if (has_file(daemon))
         write_event(daemon, event);
-    timeline_serve_event(daemon, event);
+    timeline_serve_event(daemon, host, event);
     emu_each_listed (struct client, client, &daemon->clients, link)
         if (client->subscribed && !client->gone)
             daemon_send(daemon, client, json_object_get(event));

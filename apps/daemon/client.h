@@ -279,8 +279,12 @@ void daemon_subscribe(struct daemon *daemon, struct client *client, struct json_
  */
 void daemon_notify_owner(struct daemon *daemon, struct json_object *event);
 
-/** daemon_publish - send @event to all subscribers, write it to the files, and release it. */
+/**
+ * daemon_publish - send @event to all subscribers, write it to the files, and release it.
+ * daemon_publish_from() - do the same with an event that @host has reported.
+ */
 void daemon_publish(struct daemon *daemon, struct json_object *event);
+void daemon_publish_from(struct daemon *daemon, uint32_t host, struct json_object *event);
 
 /**
  * daemon_event - create an event of kind @what at @at_ps (daemon_now_ps()). Its field "s" is the
@@ -367,6 +371,9 @@ void daemon_request(struct daemon *daemon, struct client *client, struct json_ob
 void daemon_queries_settle(struct daemon *daemon);
 int daemon_queries_wait_ms(struct daemon *daemon);
 void daemon_queries_end(struct daemon *daemon);
+
+/** daemon_operation - begin an operation, as coordinator_operation() explains. */
+void daemon_operation(struct daemon *daemon);
 
 /**
  * daemon_await - do the work that is marked in daemon->due when all other hosts have replied to a

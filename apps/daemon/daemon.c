@@ -274,6 +274,7 @@ static void serve_round(struct daemon *daemon, int most_ms)
         epoll_wait(daemon->epoll, events, EVENTS_PER_ROUND,
                    daemon->busy ? 0 : daemon_least_ms(wait_ms, daemon_queries_wait_ms(daemon)));
 
+    daemon_operation(daemon);
     serve_remaining(daemon);
     for (int i = 0; i < count; i++) {
         void *what = events[i].data.ptr;
@@ -356,7 +357,9 @@ static int daemon_open(struct daemon *daemon)
 static void daemon_close(struct daemon *daemon, const char *why)
 {
     daemon_exiting_report(daemon, true);
+    daemon_operation(daemon);
     telemetry_serve_close(daemon);
+    daemon_operation(daemon);
     timeline_serve_close(daemon);
     daemon_calls_close(daemon);
     daemon_goal_free(daemon);

@@ -185,8 +185,9 @@ static void record(struct daemon *daemon, const struct daemon_death *death)
     struct json_object *event =
         json_add_node(daemon_event(daemon, "node_died", daemon_now_ps(daemon)), daemon->graph,
                       death->node);
+    uint32_t host = fabric_node_host(daemon->config->fabric, death->node);
 
-    if (has_space(daemon, fabric_node_host(daemon->config->fabric, death->node)))
+    if (has_space(daemon, host))
         daemon->record.death[daemon->record.deaths++] = *death;
     daemon->record.died++;
     json_add_number(event, "pid", (uint64_t)death->pid);
@@ -194,7 +195,7 @@ static void record(struct daemon *daemon, const struct daemon_death *death)
     json_add_text(event, "how", death->how);
     daemon_host_add(daemon, death->node, event);
     daemon_notify_owner(daemon, json_object_get(event));
-    daemon_publish(daemon, event);
+    daemon_publish_from(daemon, host, event);
 }
 
 static struct client *first_dying(const struct daemon *daemon)

@@ -188,8 +188,9 @@ static bool on_process(void *ctx, uint32_t node, enum inject_process what)
 static uint64_t hit_ps(const struct daemon *daemon, const struct emu_fault_hit *hit)
 {
     bool raw = daemon->config->fabric->clock == EMU_CLOCK_RAW;
+    uint64_t at_ps = raw ? hit->at_ps : daemon->began_ps + hit->at_ps;
 
-    return raw ? hit->at_ps : daemon->began_ps + hit->at_ps;
+    return at_ps > daemon->began_ps ? at_ps : daemon->began_ps; /* another host may send any time */
 }
 
 static struct json_object *hit_of(struct daemon *daemon, const struct emu_fault_hit *hit)
@@ -245,7 +246,7 @@ static void hit_take(void *ctx, uint32_t host, const struct emu_fault_hit *hit)
     f->hits_of[host] += keep;
     if (keep)
         json_object_array_add(f->hits, json_object_get(reported));
-    daemon_publish(daemon, reported);
+    daemon_publish_from(daemon, host, reported);
 }
 
 /* Take a hit from another host, which may only log hits of faults that have a target there. */

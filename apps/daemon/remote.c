@@ -133,7 +133,8 @@ static void on_link_lost(void *ctx, uint32_t host, const struct hosts_link *link
         return;
     event = json_add_number(conn_event("host_link_lost"), "pair", link->number);
     json_add_text(event, "host", daemon->config->hosts->name[host]);
-    daemon_publish(daemon, json_add_text(event, "to", daemon->config->hosts->name[link->host]));
+    json_add_text(event, "to", daemon->config->hosts->name[link->host]);
+    daemon_publish_from(daemon, host, event);
 }
 
 static void on_back(void *ctx, uint32_t host)
@@ -290,7 +291,10 @@ static void settle_back(struct daemon *daemon)
 
     daemon->remote.back = 0;
     emu_each_bit (host, back) {
-        int err = coordinator_admit(daemon->coordinator, host);
+        int err;
+
+        daemon_operation(daemon);
+        err = coordinator_admit(daemon->coordinator, host);
 
         if (!err &&
             /* after an error of coordinator_admit() the host is lost again */
@@ -351,6 +355,7 @@ void daemon_remote_settle(struct daemon *daemon)
 {
     char error[256];
 
+    daemon_operation(daemon);
     if (daemon->remote.lost_changed && settle_lost(daemon, error, sizeof error))
         print_message("%s", error);
     settle_gone(daemon);

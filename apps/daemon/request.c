@@ -519,6 +519,16 @@ static void request_waits(struct daemon *daemon, struct client *client, const st
     client->request = row;
     client->asked = json_object_get(request);
     client->query_number = query_join(daemon, row->after);
+    if (emu_json_true(request, "wait"))
+        daemon_send(daemon, client,
+                    json_add_number(conn_event("wait"), "limit_ms",
+                                    coordinator_request_ms(daemon->coordinator, row->after)));
+}
+
+void daemon_operation(struct daemon *daemon)
+{
+    if (daemon->coordinator)
+        coordinator_operation(daemon->coordinator);
 }
 
 void daemon_await(struct daemon *daemon)
@@ -536,10 +546,13 @@ static bool due_settle(struct daemon *daemon)
     daemon->due.query_number = 0;
     daemon->due.admit = daemon->due.back;
     daemon->due.back = false;
+    daemon_operation(daemon);
     daemon_faults_due(daemon);
+    daemon_operation(daemon);
     if (daemon->due.standstill)
         daemon_standstill_tick(daemon);
     daemon->due.standstill = false;
+    daemon_operation(daemon);
     if (daemon->due.links)
         coordinator_links_mend(daemon->coordinator);
     daemon->due.links = false;
@@ -569,6 +582,7 @@ static void query_ends(struct daemon *daemon, enum coordinator_query_kind of)
         request = client->asked;
         client->query = NULL;
         client->asked = NULL;
+        daemon_operation(daemon);
         client->request->answer(daemon, client, request);
         json_object_put(request);
     }
@@ -614,11 +628,15 @@ void daemon_request(struct daemon *daemon, struct client *client, struct json_ob
 {
     const struct request *row = request_of(request);
 
-    if (!row)
+    if (!row) {
         daemon_reply_error(daemon, client, -ENOSYS, "no request \"%.40s\"; see docs/control.md",
                            emu_json_text(request, "cmd", ""));
-    else if (row->after != AT_ONCE && daemon->coordinator)
+        return;
+    }
+    if (row->after != AT_ONCE && daemon->coordinator) {
         request_waits(daemon, client, row, request);
-    else
-        row->answer(daemon, client, request);
+        return;
+    }
+    daemon_operation(daemon);
+    row->answer(daemon, client, request);
 }

@@ -94,6 +94,7 @@ int timeline_serve_open(struct daemon *daemon, const struct timeline_plan *plan,
                                            .origin_ns = daemon->began_ps / 1000u,
                                            .host = hosts ? hosts->name : NULL,
                                            .hosts = hosts ? hosts->count : 0,
+                                           .fabric = daemon->config->fabric,
                                            .origin = origin};
     struct timeline_serve *serve = calloc(1, sizeof *serve);
     int err = serve ? 0 : -ENOMEM;
@@ -218,10 +219,10 @@ void timeline_serve_detach(struct daemon *daemon, const struct client *client, b
     timeline_write(daemon->timeline->timeline);
 }
 
-void timeline_serve_event(struct daemon *daemon, struct json_object *event)
+void timeline_serve_event(struct daemon *daemon, uint32_t host, struct json_object *event)
 {
     if (daemon->timeline)
-        timeline_event(daemon->timeline->timeline, fabric_process_ns(daemon->fabric), event);
+        timeline_event(daemon->timeline->timeline, host, fabric_process_ns(daemon->fabric), event);
 }
 
 void timeline_serve_report(struct daemon *daemon, struct json_object *report)

@@ -33,8 +33,8 @@ void timeline_serve_attach(struct daemon *daemon, const struct client *client);
  */
 void timeline_serve_detach(struct daemon *daemon, const struct client *client, bool dead);
 
-/** timeline_serve_event - record an event (docs/control.md). */
-void timeline_serve_event(struct daemon *daemon, struct json_object *event);
+/** timeline_serve_event - record an event (docs/control.md) that @host has reported. */
+void timeline_serve_event(struct daemon *daemon, uint32_t host, struct json_object *event);
 
 /** timeline_serve_run - collect finished operations, because the timer has expired. */
 void timeline_serve_run(struct daemon *daemon);

@@ -299,11 +299,11 @@ void fabric_scan_remote(const struct fabric *fabric, struct fabric_scan_result *
 void fabric_scan(struct fabric *fabric, struct fabric_scan_result *ret);
 
 /**
- * fabric_host_has_space - return whether a list has space for an element of @host. A host other
- * than the coordinator, 0, may use at most half of the list, so that no such host can use up the
- * space for the others. @left: free elements. @held: elements of @host. Pure.
+ * fabric_host_has_space - return whether a list or file has space for an element of @host. A host
+ * other than the coordinator, 0, may use at most half of it, so that no such host can use up the
+ * space for the others. @left: free elements or bytes. @held: those of @host. Pure.
  */
-static inline bool fabric_host_has_space(uint32_t left, uint32_t host, uint32_t held)
+static inline bool fabric_host_has_space(uint64_t left, uint32_t host, uint64_t held)
 {
     return left && (!host || held < left);
 }

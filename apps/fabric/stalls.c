@@ -18,6 +18,27 @@
 
 #define STALL_NS 1000000000u /* a link that has sent within this time is not stalled */
 
+static bool is_member(const struct fabric_group *group, uint32_t node)
+{
+    for (uint32_t i = 0; i < group->count; i++)
+        if ((group->node[i] & ~FABRIC_LEFT) == node)
+            return true;
+    return false;
+}
+
+/* Return whether all nodes that a mismatch between calls names are members of its group. */
+static bool names_members(const struct fabric *fabric, uint32_t node,
+                          const struct emu_pending_mismatch *mismatch)
+{
+    const struct fabric_group *group = fabric_group_at(fabric, mismatch->group);
+    const uint32_t roots[] = {mismatch->mine.root, mismatch->other.root};
+    bool named = group && is_member(group, node) && is_member(group, mismatch->node);
+
+    for (uint32_t i = 0; i < 2; i++)
+        named = named && (roots[i] == EMU_PENDING_ANY || is_member(group, roots[i]));
+    return named;
+}
+
 static bool pending_remote(const struct fabric *fabric, uint32_t node, struct emu_pending *ret)
 {
     const struct fabric_mirror *mirror = fabric->mirror;
@@ -27,6 +48,8 @@ static bool pending_remote(const struct fabric *fabric, uint32_t node, struct em
         !mirror->pending(mirror->ctx, fabric_node_host(&fabric->config, node), node, &copy))
         return false;
     emu_pending_check(&copy, fabric->config.graph->nodes, fabric_process_ns(fabric));
+    if (!names_members(fabric, node, &copy.mismatch))
+        copy.mismatch.node = EMU_PENDING_ANY;
     *ret = copy;
     return true;
 }
@@ -230,6 +253,26 @@ bool fabric_has_group(const struct fabric *fabric, uint32_t id, uint32_t host)
     return !group || (group->hosts >> host & 1);
 }
 
+/* Return whether @src is a member of the group, or a device that combines for it. */
+static bool contributes(const struct fabric_group *group, uint32_t src)
+{
+    if (is_member(group, src))
+        return true;
+    for (uint32_t i = 0; group->engines && i < group->engines->count; i++)
+        if (group->engines->at[i].number == src)
+            return true;
+    return false;
+}
+
+bool fabric_mismatch_names(const struct fabric *fabric, uint32_t id,
+                           const struct emu_mismatch *mismatch)
+{
+    const struct fabric_group *group = fabric_group_at(fabric, id);
+
+    return group && contributes(group, mismatch->first.src) &&
+           contributes(group, mismatch->other.src);
+}
+
 static const struct emu_mismatch *mismatch_here(const struct fabric_group *group)
 {
     const struct emu_mismatch *mismatch = NULL;
@@ -418,9 +461,12 @@ bool fabric_stall_is_on(const struct fabric *fabric, const struct fabric_stall *
     bool has_node = stall->node < graph->nodes;
     bool at_node = has_node && stall->sw == TOPO_NONE &&
                    stall->port < graph->node[stall->node].links;
+    const struct topo_link *link = has_node ? topo_first_link(graph, stall->node) : NULL;
+    /* as in hostif_stalls(): a node without an engine, and the switch at its link */
+    bool at_both = at_switch && link && link->sw == stall->sw && link->port == stall->port;
 
     if (stall->wait > FABRIC_WAITS_REPLY ||
-        !(at_node || (at_switch && (has_node || stall->node == TOPO_NONE))))
+        !(at_node || at_both || (at_switch && stall->node == TOPO_NONE)))
         return false;
     return (has_node ? fabric_node_host(&fabric->config, stall->node)
                      : fabric_switch_host(&fabric->config, stall->sw)) == host;

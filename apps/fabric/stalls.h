@@ -18,7 +18,8 @@ struct emu_pending;
 
 /**
  * fabric_pending - read and check which operations the process at @node reports as pending
- * (emu/hostif/pending.h). False: there is no process, or no report yet. Thread: manager.
+ * (emu/hostif/pending.h). A process on another host may only report a mismatch between members of
+ * one of its groups. False: there is no process, or no report yet. Thread: manager.
  */
 bool fabric_pending(const struct fabric *fabric, uint32_t node, struct emu_pending *ret);
 
@@ -92,6 +93,13 @@ const struct emu_mismatch *fabric_mismatch(struct fabric *fabric, uint32_t id);
  */
 bool fabric_has_group(const struct fabric *fabric, uint32_t id, uint32_t host);
 
+/**
+ * fabric_mismatch_names - return whether both contributions of a mismatch come from members of
+ * group @id, or from devices that combine for it. All fields may be forged.
+ */
+bool fabric_mismatch_names(const struct fabric *fabric, uint32_t id,
+                           const struct emu_mismatch *mismatch);
+
 enum fabric_wait {
     FABRIC_WAITS_CREDIT,  /* the sender has no credit because the receiver has no space */
     FABRIC_WAITS_PROCESS, /* the host interface is full because its process reads no segments */
@@ -110,7 +118,8 @@ struct fabric_stall {
 
 /**
  * fabric_stall_is_on - return whether a stall is possible, and whether @host may report it: its
- * node or, if it has none, its switch must be on @host. All fields may be forged.
+ * node or, if it has none, its switch must be on @host. A switch beside a node must be the one at
+ * the node's link. All fields may be forged.
  */
 bool fabric_stall_is_on(const struct fabric *fabric, const struct fabric_stall *stall,
                         uint32_t host);

@@ -263,29 +263,83 @@ struct injection *inject_find(const struct injector *in, uint32_t id)
     return i < in->count && in->injection[i].id == id ? &in->injection[i] : NULL;
 }
 
-/* Remove faults that are over, except the last OVER_KEPT, and add their counts to in->past. */
-static void list_trim(struct injector *in)
+/*
+ * Remove those of the faults @ids, which are in ascending order, that are over. Call @each with
+ * each of them first.
+ */
+static void list_remove(struct injector *in, const uint32_t *ids, uint32_t count,
+                        void (*each)(void *ctx, const struct injector *in,
+                                     const struct injection *f),
+                        void *ctx)
 {
-    uint32_t over = 0, kept = 0;
+    uint32_t kept = 0, next = 0;
 
-    for (uint32_t i = 0; i < in->count; i++)
-        over += is_over(&in->injection[i]);
-    if (over <= OVER_KEPT)
-        return;
     for (uint32_t i = 0; i < in->count; i++) {
         struct injection *f = &in->injection[i];
 
-        if (over > OVER_KEPT && is_over(f)) {
-            over--;
-            in->past.faults++;
-            in->past.times += f->times;
-            in->past.hits += hits_of(in, f);
+        while (next < count && ids[next] < f->id)
+            next++;
+        if (next < count && ids[next] == f->id && is_over(f)) {
+            each(ctx, in, f);
             fault_targets_release(&f->targets);
         } else {
             in->injection[kept++] = *f;
         }
     }
     in->count = kept;
+}
+
+static void past_add(void *ctx, const struct injector *in, const struct injection *f)
+{
+    struct inject_past *past = ctx;
+
+    past->faults++;
+    past->times += f->times;
+    emu_sum(&past->hits, hits_of(in, f));
+}
+
+/*
+ * Remove faults that are over, except the last OVER_KEPT, and add their counts to in->past. Other
+ * hosts remove the same faults, because only the coordinator knows which ones are over. If there is
+ * no memory, keep all.
+ */
+static void list_trim(struct injector *in)
+{
+    const struct fabric_hosts *hosts = fabric_config_of(in->fabric)->hosts;
+    uint32_t over = 0, count = 0, *ids;
+
+    for (uint32_t i = 0; i < in->count; i++)
+        over += is_over(&in->injection[i]);
+    if (over <= OVER_KEPT || (hosts && hosts->self))
+        return;
+    ids = calloc(over - OVER_KEPT, sizeof *ids);
+    for (uint32_t i = 0; ids && count < over - OVER_KEPT; i++)
+        if (is_over(&in->injection[i]))
+            ids[count++] = in->injection[i].id;
+    if (in->config.remote && count)
+        in->config.remote->forget(in->config.remote->ctx, ids, count);
+    list_remove(in, ids, count, past_add, &in->past);
+    free(ids);
+}
+
+struct forgotten {
+    void (*each)(void *ctx, uint32_t id, uint64_t hits);
+    void *ctx;
+};
+
+static void forgotten_report(void *ctx, const struct injector *in, const struct injection *f)
+{
+    const struct forgotten *forgotten = ctx;
+
+    forgotten->each(forgotten->ctx, f->id, hits_of(in, f));
+}
+
+void injector_forget(struct injector *injector, const uint32_t *ids, uint32_t count,
+                     void (*each)(void *ctx, uint32_t id, uint64_t hits), void *ctx)
+{
+    struct forgotten forgotten = {each, ctx};
+
+    list_remove(injector, ids, count, forgotten_report, &forgotten);
 }
 
 /*

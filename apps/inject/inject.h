@@ -60,6 +60,11 @@ struct inject_remote {
     void (*taken_out)(void *ctx, uint32_t cable);
     /* hits of fault @id that these hosts last reported. @hosts: a bit for each host. */
     uint64_t (*hits)(void *ctx, uint32_t id, uint64_t hosts);
+    /*
+     * let the other hosts call injector_forget(), whose numbers of hits are those that they last
+     * reported
+     */
+    void (*forget)(void *ctx, const uint32_t *ids, uint32_t count);
     void *ctx;
 };
 
@@ -80,7 +85,7 @@ struct inject_config {
 struct inject_past {
     uint64_t faults;
     uint64_t times; /* how often they began */
-    uint64_t hits;  /* their hits, with those that other hosts had reported by then */
+    uint64_t hits;  /* their hits */
 };
 
 struct inject_state {
@@ -129,6 +134,14 @@ int injector_clear_all(struct injector *injector, uint64_t now_ps);
  * faulty coordinator may send a fault that this network does not permit.
  */
 int injector_apply_call(struct injector *injector, const struct inject_call *call, uint64_t now_ps);
+
+/**
+ * injector_forget - on another host: remove faults that the coordinator no longer lists, and pass
+ * the hits of each to @each. Until then this host lists every fault that was applied here, because
+ * the coordinator asks for its hits. @ids: numbers of the faults, in ascending order.
+ */
+void injector_forget(struct injector *injector, const uint32_t *ids, uint32_t count,
+                     void (*each)(void *ctx, uint32_t id, uint64_t hits), void *ctx);
 
 /**
  * injector_reapply - let a host that has rejoined apply all applied faults, and observe the events

@@ -284,7 +284,7 @@ static bool receive_finished(struct received *received, const uint64_t *n)
     if (n[2] >= EMU_KINDS || n[4] < 1 || n[4] > t->source.config->graph->nodes || n[5] < n[6] ||
         !fabric_has_group(t->source.fabric, one.group, received->host))
         return false;
-    telemetry_finished_note(t, &one, (uint32_t)n[4], t->samples + 1);
+    telemetry_finished_note(t, received->host, &one, (uint32_t)n[4], t->samples + 1);
     return true;
 }
 

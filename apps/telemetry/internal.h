@@ -51,8 +51,10 @@ struct telemetry_node {
 struct telemetry_finished {
     /* began_ns: when the first member began; ended_ns: when the last member ended */
     struct emu_finished now;
-    uint32_t members; /* number of members that have reported it */
+    uint32_t members; /* number of members that have reported it; 0: the entry is unused */
     uint64_t changed;
+    uint32_t host;  /* the host that reported it first */
+    uint64_t added; /* number of entries that were added before it */
 };
 
 /*
@@ -78,10 +80,13 @@ struct telemetry {
     struct fabric_totals remote_totals;
     struct telemetry_cable_entry *cable;
     struct telemetry_node *node;
-    /* Ring of TELEMETRY_FINISHED entries: a new collective replaces the oldest. */
+    /*
+     * TELEMETRY_FINISHED entries. If all are used, a new collective replaces the oldest one of the
+     * host that has the most entries, so that no host can use up the space for the others.
+     */
     struct telemetry_finished *finished;
-    uint32_t finished_next; /* index of the oldest entry, or of the first unused one */
-    uint32_t finished_last; /* index of the last entry that was found */
+    uint64_t finished_added; /* number of entries that were added */
+    uint32_t finished_last;  /* index of the last entry that was found */
     /* number of completions: one per member and collective */
     uint64_t finished_count;
     /* number of completions overwritten before they were read */
@@ -92,10 +97,10 @@ struct telemetry {
 
 /*
  * telemetry.c: record that a further @members members have finished a collective, for sample
- * @sample.
+ * @sample. @host: the host that has reported it.
  */
-void telemetry_finished_note(struct telemetry *t, const struct emu_finished *one, uint32_t members,
-                             uint64_t sample);
+void telemetry_finished_note(struct telemetry *t, uint32_t host, const struct emu_finished *one,
+                             uint32_t members, uint64_t sample);
 
 /*
  * shape.c: telemetry_shape_begin() writes the fields of a shape before the lists of devices.

@@ -5,6 +5,7 @@
  * A row is a list of numbers with a fixed order. Rows that have not changed since the reader's
  * previous sample are omitted.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "apps/fabric/links.h"
@@ -175,14 +176,26 @@ static void put_collectives(const struct telemetry *t, struct text_buf *text)
     text_puts(text, "]");
 }
 
+/* The oldest entry comes first. */
+static int by_age(const void *a, const void *b)
+{
+    const struct telemetry_finished *const *x = a, *const *y = b;
+
+    return ((*x)->added > (*y)->added) - ((*x)->added < (*y)->added);
+}
+
 static void put_finished(const struct telemetry *t, uint64_t since, struct text_buf *text)
 {
+    const struct telemetry_finished *entry[TELEMETRY_FINISHED];
+
     text_field_number(text, "finished_count", t->finished_count);
     text_field_number(text, "finished_missed", t->finished_missed);
     telemetry_list_begin(text, "finished");
-    for (uint32_t i = 0; i < TELEMETRY_FINISHED; i++) { /* the oldest first */
-        const struct telemetry_finished *at =
-            &t->finished[(t->finished_next + i) % TELEMETRY_FINISHED];
+    for (uint32_t i = 0; i < TELEMETRY_FINISHED; i++)
+        entry[i] = &t->finished[i];
+    qsort(entry, TELEMETRY_FINISHED, sizeof *entry, by_age);
+    for (uint32_t i = 0; i < TELEMETRY_FINISHED; i++) {
+        const struct telemetry_finished *at = entry[i];
 
         if (at->changed > since)
             ROW(text, at->now.group, (int64_t)at->now.first, telemetry_kind_of(at->now.kind),

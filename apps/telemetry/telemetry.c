@@ -224,29 +224,51 @@ static struct telemetry_finished *finished_find(struct telemetry *t, const struc
     return NULL;
 }
 
-/* Add an entry in place of the oldest one, unless the collective is older than that. */
-static void finished_add(struct telemetry *t, const struct emu_finished *one, uint32_t members,
-                         uint64_t sample)
+/* Return an unused entry, or the oldest entry of the host that has the most; @host wins a tie. */
+static struct telemetry_finished *finished_oldest(struct telemetry *t, uint32_t host)
 {
-    struct telemetry_finished *at = &t->finished[t->finished_next];
+    uint32_t held[TOPO_HOSTS_MAX] = {0}, most = host;
+    struct telemetry_finished *oldest = NULL;
 
-    if (at->members && one->began_ns < at->now.began_ns)
-        return;
-    *at = (struct telemetry_finished){.now = *one, .members = members, .changed = sample};
-    t->finished_next = (t->finished_next + 1) % TELEMETRY_FINISHED;
+    for (uint32_t i = 0; i < TELEMETRY_FINISHED; i++) {
+        if (!t->finished[i].members)
+            return &t->finished[i];
+        held[t->finished[i].host]++;
+    }
+    for (uint32_t h = 0; h < TOPO_HOSTS_MAX; h++)
+        most = held[h] > held[most] ? h : most;
+    for (uint32_t i = 0; i < TELEMETRY_FINISHED; i++)
+        if (t->finished[i].host == most && (!oldest || t->finished[i].added < oldest->added))
+            oldest = &t->finished[i];
+    return oldest;
 }
 
-void telemetry_finished_note(struct telemetry *t, const struct emu_finished *one, uint32_t members,
-                             uint64_t sample)
+/* Add an entry, unless it would replace one of the same host that is not older. */
+static void finished_add(struct telemetry *t, uint32_t host, const struct emu_finished *one,
+                         uint32_t members, uint64_t sample)
+{
+    struct telemetry_finished *at = finished_oldest(t, host);
+
+    if (at->members && at->host == host && one->began_ns < at->now.began_ns)
+        return;
+    *at = (struct telemetry_finished){.now = *one,
+                                      .members = members,
+                                      .changed = sample,
+                                      .host = host,
+                                      .added = t->finished_added++};
+}
+
+void telemetry_finished_note(struct telemetry *t, uint32_t host, const struct emu_finished *one,
+                             uint32_t members, uint64_t sample)
 {
     struct telemetry_finished *at = finished_find(t, one);
 
     if (!at) {
-        finished_add(t, one, members, sample);
+        finished_add(t, host, one, members, sample);
         return;
     }
     at->changed = sample;
-    at->members += members;
+    emu_sum32(&at->members, members); /* another host may send any number */
     if (one->began_ns < at->now.began_ns)
         at->now.began_ns = one->began_ns;
     if (one->ended_ns > at->now.ended_ns)
@@ -262,7 +284,7 @@ static void sample_finished(struct telemetry *t, uint32_t n, uint64_t sample)
     for (uint32_t i = 0; i < count; i++) {
         if (ring[i].kind >= EMU_KINDS) /* this is a report of a message, not of a collective */
             continue;
-        telemetry_finished_note(t, &ring[i], 1, sample);
+        telemetry_finished_note(t, 0, &ring[i], 1, sample);
         t->finished_count++;
     }
     t->finished_count += missed;

@@ -25,6 +25,7 @@
 #include "apps/base/amount.h"
 #include "apps/base/message.h"
 #include "apps/base/text.h"
+#include "apps/fabric/hosts.h"
 #include "emu/packet/kind.h"
 #include "emu/util/count.h"
 #include "emu/util/json.h"
@@ -66,6 +67,8 @@ struct second {
 struct host_state {
     uint64_t error_ns; /* largest error of the host's clock */
     uint64_t lost;     /* number of times that the host failed */
+    uint64_t bytes;    /* size of its events in the file */
+    bool full;         /* its share of the file is full */
 };
 
 struct timeline {
@@ -334,23 +337,54 @@ int timeline_create(struct timeline **ret, const struct timeline_config *config)
     return 0;
 }
 
-/* Count an event. Returns whether there is space for it in the file. */
-static bool is_kept(struct timeline *t, enum event_class class)
+static uint32_t host_of(const struct timeline *t, uint32_t node)
 {
+    return t->host && t->config.fabric ? fabric_node_host(t->config.fabric, node) : 0;
+}
+
+/* Return whether @host has used up its share of the file. */
+static bool share_is_full(struct timeline *t, uint32_t host, uint64_t left_bytes)
+{
+    struct host_state *state = t->host ? &t->host[host] : NULL;
+
+    if (!state || fabric_host_has_space(left_bytes, host, state->bytes))
+        return false;
+    if (!state->full)
+        print_message("the events of host %s have filled its share of the timeline; later ones "
+                      "are only counted (--timeline-limit)",
+                      t->config.host[host]);
+    state->full = true;
+    return true;
+}
+
+/* Count an event of @host. Returns whether there is space for it in the file. */
+static bool is_kept(struct timeline *t, uint32_t host, enum event_class class)
+{
+    uint64_t used_bytes = t->at + t->text.bytes + LAST_BYTES;
+    bool kept;
+
     if (t->failed)
         return false;
     t->dirty = true;
-    if (!t->full && t->at + t->text.bytes + LAST_BYTES > t->config.most_bytes) {
+    if (!t->full && used_bytes >= t->config.most_bytes) {
         t->full = true;
         print_message("the timeline has reached %s; later events are only counted "
                       "(--timeline-limit)",
                       amount_of_bytes(t->config.most_bytes).text);
     }
-    if (t->full)
-        t->left_out[class]++;
-    else
+    kept = !t->full && !share_is_full(t, host, t->config.most_bytes - used_bytes);
+    if (kept)
         t->kept[class]++;
-    return !t->full;
+    else
+        t->left_out[class]++;
+    return kept;
+}
+
+/* Add the size of an event of @host to its share. @from_bytes: size of t->text before the event. */
+static void share_add(struct timeline *t, uint32_t host, size_t from_bytes)
+{
+    if (t->host)
+        t->host[host].bytes += t->text.bytes - from_bytes;
 }
 
 /* --- events ------------------------------------------------------------------------- */
@@ -522,9 +556,10 @@ void timeline_finished(struct timeline *t, uint32_t node, uint64_t incarnation,
     bool sent = one->kind == EMU_FINISHED_SENT, received = one->kind == EMU_FINISHED_RECEIVED;
     enum lane_kind kind = sent ? SENDS : received ? RECEIVES : COLLECTIVES;
     uint64_t began_ns = since(t, one->began_ns), ended_ns = since(t, one->ended_ns);
-    uint32_t thread;
+    uint32_t thread, host = host_of(t, node);
+    size_t from_bytes = t->text.bytes;
 
-    if (!is_kept(t, sent ? SENT : received ? RECEIVED : COLLECTIVE))
+    if (!is_kept(t, host, sent ? SENT : received ? RECEIVED : COLLECTIVE))
         return;
     thread = lane_take(t, node, kind, &began_ns, &ended_ns);
     event_begin(t, "X", node, thread);
@@ -535,6 +570,7 @@ void timeline_finished(struct timeline *t, uint32_t node, uint64_t incarnation,
     event_end(t);
     if (sent || received)
         put_flow(t, node, incarnation, thread, one, sent ? began_ns : ended_ns);
+    share_add(t, host, from_bytes);
 }
 
 void timeline_missed(struct timeline *t, uint64_t count)
@@ -577,10 +613,14 @@ static void instant_begin(struct timeline *t, uint32_t node, enum lane_kind kind
 
 void timeline_process(struct timeline *t, uint32_t node, uint64_t at_ns, const char *what)
 {
-    if (!is_kept(t, PROCESSES))
+    uint32_t host = host_of(t, node);
+    size_t from_bytes = t->text.bytes;
+
+    if (!is_kept(t, host, PROCESSES))
         return;
     instant_begin(t, node, PROCESS, since(t, at_ns), what, "process");
     event_end(t);
+    share_add(t, host, from_bytes);
 }
 
 static void put_fault(struct timeline *t, const char *phase, uint64_t number, uint64_t at_ns)
@@ -625,13 +665,14 @@ static void note_fault(struct timeline *t, struct json_object *event, uint64_t a
     }
 }
 
-void timeline_event(struct timeline *t, uint64_t now_ns, struct json_object *event)
+void timeline_event(struct timeline *t, uint32_t host, uint64_t now_ns, struct json_object *event)
 {
+    size_t from_bytes = t->text.bytes;
     struct json_object *s = json_object_object_get(event, "s");
     uint64_t at_ns = s ? (uint64_t)(json_object_get_double(s) * 1e9) : since(t, now_ns);
     const char *name = json_object_get_string(json_object_object_get(event, "event"));
 
-    if (!is_kept(t, EVENTS))
+    if (!is_kept(t, host, EVENTS))
         return;
     instant_begin(t, t->config.nodes, FABRIC, at_ns, name ? name : "?", "fabric");
     text_field(&t->text, "args");
@@ -639,6 +680,7 @@ void timeline_event(struct timeline *t, uint64_t now_ns, struct json_object *eve
     event_end(t);
     if (name && strcmp(name, "fault") == 0)
         note_fault(t, event, at_ns);
+    share_add(t, host, from_bytes);
 }
 
 void timeline_destroy(struct timeline *t)
@@ -707,7 +749,7 @@ void timeline_print(FILE *out, struct json_object *report)
         return;
     fprintf(out, "  timeline     %llu event%s", (unsigned long long)kept, plural_s(kept));
     if (left_out)
-        fprintf(out, "; %llu came after the file was full", (unsigned long long)left_out);
+        fprintf(out, "; %llu did not fit into the file", (unsigned long long)left_out);
     if (missed)
         fprintf(out, "; %llu came too fast to be read", (unsigned long long)missed);
     if (error_ns)

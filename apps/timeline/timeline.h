@@ -30,6 +30,7 @@
 #define TIMELINE_MOST_BYTES (UINT64_C(256) << 20) /* default limit of the file */
 #define TIMELINE_FROM_BYTES 1024u                 /* default smallest message */
 
+struct fabric_config;
 struct timeline;
 
 struct timeline_config {
@@ -42,6 +43,7 @@ struct timeline_config {
     uint64_t origin_ns;             /* emu_now_ns() at the timeline's time 0 */
     const char *const *host; /* names of all hosts, this one first; borrowed. NULL: one host */
     uint32_t hosts;
+    const struct fabric_config *fabric; /* which nodes the hosts have; borrowed. NULL: one host */
     struct json_object *origin; /* from origin_json(), or NULL; only timeline_create() uses it */
 };
 
@@ -70,8 +72,11 @@ void timeline_host_lost(struct timeline *t, uint32_t host);
 /** timeline_process - add the event @what of the process at @node. @at_ns: by emu_now_ns(). */
 void timeline_process(struct timeline *t, uint32_t node, uint64_t at_ns, const char *what);
 
-/** timeline_event - add an event (docs/control.md) at the time in its field "s", or at @now_ns. */
-void timeline_event(struct timeline *t, uint64_t now_ns, struct json_object *event);
+/**
+ * timeline_event - add an event (docs/control.md) at the time in its field "s", or at @now_ns.
+ * @host: the host that has reported it.
+ */
+void timeline_event(struct timeline *t, uint32_t host, uint64_t now_ns, struct json_object *event);
 
 /** timeline_write - write all events so far to the file. Prints a line on the first error. */
 void timeline_write(struct timeline *t);

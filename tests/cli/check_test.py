@@ -77,9 +77,10 @@ class Check(FabemuCase):
             check = json.load(f)["check"]
         self.assertEqual((check["right"], check["switches"], check["routes"]), (True, 4, 0))
 
-    def fake(self, name, check):
-        """A broken fabric: it answers one request."""
-        self.up("other")  # creates the folder
+    def fake(self, name, check, limit_ms=0, after_s=0):
+        """A broken fabric: it answers one request, and before that may wait for other hosts."""
+        if not os.path.isdir(os.path.dirname(self.socket_path(name))):
+            self.up("other")  # creates the folder
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(self.socket_path(name))
         os.chmod(self.socket_path(name), 0o600)
@@ -87,7 +88,10 @@ class Check(FabemuCase):
 
         def answer():
             client, _ = listener.accept()
-            client.recv(4096)
+            request = json.loads(client.recv(4096))
+            if limit_ms and request["wait"]:
+                client.sendall(b'{"event":"wait","limit_ms":%d}\n' % limit_ms)
+            time.sleep(after_s)
             client.sendall(json.dumps({"ok": True, "name": name, "check": check}).encode() + b"\n")
             client.close()
             listener.close()
@@ -108,6 +112,18 @@ class Check(FabemuCase):
         done = self.fabemu("check", "odd")
         os.unlink(self.socket_path("odd"))
         self.one_line(done, 1, "found")
+
+    def test_check__waits_as_long_as_the_fabric_says(self):
+        self.fake("slow", WRONG, limit_ms=60000, after_s=10)
+        done = self.fabemu("check", "slow")
+        os.unlink(self.socket_path("slow"))
+        self.assertIn("slow: 3 errors", done.stdout)
+        self.assertRegex(done.stderr,
+                         r"^fabemu: waiting for other hosts of the fabric, \d+ s so far\n$")
+        self.fake("stuck", WRONG, limit_ms=100, after_s=2)
+        done = self.fabemu("check", "stuck")
+        os.unlink(self.socket_path("stuck"))
+        self.one_line(done, 1, "does not answer")
 
     def test_check__where_none_runs__is_one_line(self):
         self.one_line(self.fabemu("check", "nobody"), 1, "nobody")

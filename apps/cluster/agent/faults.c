@@ -111,6 +111,30 @@ static int call_hits(struct agent *agent, struct json_object *call, struct json_
     return 0;
 }
 
+static void hits_add(void *list, uint32_t id, uint64_t hits)
+{
+    if (!hits)
+        return;
+    hosts_list_add(list, id);
+    hosts_list_add(list, hits);
+}
+
+/* {"faults":[FAULT,…]}, in ascending order -> {"hits":[FAULT,COUNT,…]} */
+static int call_forget(struct agent *agent, struct json_object *call, struct json_object *reply)
+{
+    struct json_object *faults = json_object_object_get(call, "faults");
+    struct json_object *hits = json_object_new_array();
+    uint32_t count = (uint32_t)emu_json_count(faults), *ids = calloc(count + 1u, sizeof *ids);
+
+    for (uint32_t i = 0; ids && i < count; i++)
+        ids[i] = (uint32_t)hosts_number_at(faults, i);
+    if (ids && agent->injector)
+        injector_forget(agent->injector, ids, count, hits_add, hits);
+    json_object_object_add(reply, "hits", hits);
+    free(ids);
+    return ids ? 0 : -ENOMEM;
+}
+
 /* --- calls of the fabric manager ------------------------------------------------------ */
 
 /* Test one cable, and append HOSTS_TEST numbers to @list. */
@@ -292,6 +316,7 @@ const struct agent_call agent_faults[] = {
     {"fault", call_fault},
     {"taken_out", call_taken_out},
     {"hits", call_hits},
+    {"forget", call_forget},
     {"test", call_test},
     {"reroute_in_flight", call_reroute_in_flight},
     {"scan", call_scan},

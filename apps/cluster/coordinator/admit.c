@@ -128,7 +128,8 @@ static void groups_flush(struct groups *groups)
 
     json_object_object_add(with, "groups", groups->list);
     if (!groups->err && groups->numbers)
-        groups->err = coordinator_call(groups->coord, groups->host, "groups", with, NULL, NULL);
+        groups->err =
+            coordinator_call_next(groups->coord, groups->host, "groups", with, NULL, NULL);
     else
         json_object_put(with);
     groups->list = json_object_new_array();

@@ -26,6 +26,8 @@
 #define CONNECT_CHECK_MS 5 /* interval between checks whether links have come up, at the start */
 /* maximum number of other messages accepted after the deadline of a reply */
 #define LATE_MOST    4096u
+#define CALL_MORE_MS 50   /* by how much each call extends the time limit of its operation */
+#define REST_MS      500  /* by how much each further part of a long reply extends it */
 #define END_CHECK_MS 100  /* during a wait: interval between checks whether the fabric must end */
 #define AGENTS_MS    1000 /* the start fails if agents_why() has reported a failure for this long */
 
@@ -373,28 +375,47 @@ int64_t coordinator_deadline_ms(uint64_t ms)
     return ms > INT32_MAX ? emu_now_ms() + INT32_MAX : emu_now_ms() + (int64_t)ms;
 }
 
-/* Wait for a reply, as reply_await(), but no longer than coordinator_limit_calls() permits. */
+/*
+ * Wait for a reply, as reply_await(), but no longer than the calls of this operation may still wait
+ * for the host. The time of an audit does not count, because the host executes no call meanwhile.
+ */
 static struct json_object *agent_reply(struct coordinator_agent *agent, int64_t number,
                                        int64_t until_ms)
 {
-    const struct coordinator *coord = agent->coord;
-    uint64_t last_ms = coord->config.last_ms;
-    int64_t began_ms = emu_now_ms();
-    int64_t most_ms = coordinator_deadline_ms(last_ms - last_ms / 4) - agent->waited_ms;
-    struct json_object *reply;
+    int64_t began_ms = emu_now_ms(), most_ms = began_ms + agent->left_ms;
+    bool audits = coordinator_query_until_ms(agent, began_ms) > began_ms;
+    struct json_object *reply = reply_await(agent, number, most_ms < until_ms ? most_ms : until_ms);
 
-    if (!coord->limits)
-        return reply_await(agent, number, until_ms);
-    reply = reply_await(agent, number, most_ms < until_ms ? most_ms : until_ms);
-    agent->waited_ms += emu_now_ms() - began_ms;
+    if (!audits)
+        agent->left_ms -= emu_now_ms() - began_ms;
     return reply;
+}
+
+static void limit_calls(struct coordinator *coord, uint64_t most_ms)
+{
+    for (uint32_t h = 1; h < coord->config.count; h++)
+        coord->agent[h].left_ms = most_ms < INT32_MAX ? (int64_t)most_ms : INT32_MAX;
+}
+
+void coordinator_operation(struct coordinator *coord)
+{
+    if (!coord->limits)
+        limit_calls(coord, coord->config.call_ms);
 }
 
 void coordinator_limit_calls(struct coordinator *coord, bool limits)
 {
+    uint64_t last_ms = coord->config.last_ms;
+
     coord->limits = limits;
-    for (uint32_t h = 1; h < coord->config.count; h++)
-        coord->agent[h].waited_ms = 0;
+    limit_calls(coord, limits ? last_ms - last_ms / 4 : coord->config.call_ms);
+}
+
+/* Let the calls of this operation wait for the host for @more_ms more. */
+static void operation_extend(struct coordinator_agent *agent, int64_t more_ms)
+{
+    if (!agent->coord->limits)
+        agent->left_ms += more_ms;
 }
 
 /* Send a call, and release @with. */
@@ -424,10 +445,12 @@ int64_t coordinator_call_begin(struct coordinator *coord, uint32_t only, const c
 
 struct call {
     const char *what;
-    uint32_t only;    /* the host to call; 0 for all */
-    int may_fail;     /* a host that fails with another error is lost; INT_MIN: no error makes a
+    uint32_t only; /* the host to call; 0 for all */
+    int may_fail;  /* a host that fails with another error is lost; INT_MIN: no error makes a
                     * host lost */
-    int64_t until_ms; /* when the wait for the replies ends; 0: after call_ms */
+    /* when the wait for the replies ends; 0: after call_ms, or when the time limit of the operation
+     * has passed (coordinator_operation()) */
+    int64_t until_ms;
     void (*each)(void *ctx, uint32_t host, struct json_object *reply);
     void *ctx;
 };
@@ -449,7 +472,9 @@ static int call_all(struct coordinator *coord, const struct call *call, struct j
 
         if (call->only && h != call->only)
             continue;
-        reply = agent_reply(&coord->agent[h], number, until_ms);
+        operation_extend(&coord->agent[h], CALL_MORE_MS);
+        reply = call->until_ms && !coord->limits ? reply_await(&coord->agent[h], number, until_ms)
+                                                 : agent_reply(&coord->agent[h], number, until_ms);
         failed = reply                   ? coordinator_error_of(reply, 0)
                  : !coord->agent[h].lost ? -ECANCELED
                  : call->only            ? -EHOSTDOWN
@@ -486,18 +511,13 @@ int coordinator_call(struct coordinator *coord, uint32_t only, const char *what,
     return call_until(coord, only, 0, what, with, each, ctx);
 }
 
-int coordinator_call_next(struct coordinator *coord, uint32_t only, int64_t *until_ms,
-                          int64_t more_ms, const char *what, struct json_object *with,
+int coordinator_call_next(struct coordinator *coord, uint32_t only, const char *what,
+                          struct json_object *with,
                           void (*each)(void *ctx, uint32_t host, struct json_object *reply),
                           void *ctx)
 {
-    int err;
-
-    if (!*until_ms)
-        *until_ms = coordinator_deadline_ms(coord->config.call_ms);
-    err = call_until(coord, only, *until_ms, what, with, each, ctx);
-    *until_ms += more_ms;
-    return err;
+    operation_extend(&coord->agent[only], REST_MS);
+    return coordinator_call(coord, only, what, with, each, ctx);
 }
 
 void coordinator_do(struct coordinator *coord, uint32_t only, const char *what,
@@ -675,6 +695,7 @@ int coordinator_open(struct coordinator **ret, const struct coordinator_config *
         coord->agent[h] = (struct coordinator_agent){.coord = coord, .number = h, .conn.fd = -1};
         emu_list_init(&coord->agent[h].processes);
     }
+    coordinator_operation(coord);
     err = coordinator_make(coord);
     if (err)
         fail(err, error, error_bytes, "cannot serve %u hosts: %s", config->count, strerror(-err));

@@ -91,7 +91,8 @@ struct coordinator_config {
     const char *const *name; /* by host: its name; borrowed */
     /*
      * Time limits of the reply to a call and to a query, after which the host is lost; UINT64_MAX:
-     * none. The limit of a query may be longer, because only a call blocks the daemon.
+     * none. The limit of a query may be longer, because only a call blocks the daemon. call_ms is
+     * also the limit for all calls of an operation (coordinator_operation()).
      */
     uint64_t call_ms, query_ms;
     uint64_t start_ms; /* time limit of the start, and least limit of coordinator_query_audit() */
@@ -170,6 +171,14 @@ const struct fabric_totals *coordinator_totals_of(const struct coordinator *coor
 uint64_t coordinator_groups_refused(const struct coordinator *coord, uint32_t host);
 
 /**
+ * coordinator_operation - begin an operation, such as attaching a process: all its calls together
+ * wait for each host for at most call_ms, plus 50 ms for each call. A host that exceeds this limit
+ * is lost. Otherwise a host that replies to each call just in time could occupy the daemon's thread
+ * for long.
+ */
+void coordinator_operation(struct coordinator *coord);
+
+/**
  * coordinator_limit_calls - while @limits is set, all calls together wait for each host for at most
  * three quarters of last_ms. So one slow host cannot delay the final report, which the supervisor
  * awaits, for long. The waits for several slow hosts add up.
@@ -238,6 +247,12 @@ void coordinator_query_audit(struct coordinator *coord, bool routes, struct fabr
 int coordinator_query_wait_ms(struct coordinator *coord, enum coordinator_query_kind of);
 int coordinator_query_error(const struct coordinator *coord, enum coordinator_query_kind of);
 void coordinator_query_end(struct coordinator *coord, enum coordinator_query_kind of);
+
+/**
+ * coordinator_request_ms - return a time limit for the reply to a request that waits for a query of
+ * kind @of: as long as slow hosts may delay the reply until they are lost.
+ */
+uint64_t coordinator_request_ms(const struct coordinator *coord, enum coordinator_query_kind of);
 
 /**
  * coordinator_is_lost - return whether @host, which is not 0, is lost.

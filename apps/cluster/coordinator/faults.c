@@ -95,17 +95,22 @@ static void counts_take(struct coordinator_hits *hits, struct json_object *list)
     hits->counts = (uint32_t)all;
 }
 
+static struct coordinator_hit_count *count_find(const struct coordinator_hits *hits, uint64_t fault)
+{
+    const struct coordinator_hit_count key = {.fault = fault};
+
+    return hits->counts ? bsearch(&key, hits->count, hits->counts, sizeof key, count_compare)
+                        : NULL;
+}
+
 static uint64_t agent_hits(void *ctx, uint32_t id, uint64_t hosts)
 {
-    const struct coordinator_hit_count key = {.fault = id};
     struct coordinator *coord = ctx;
     uint64_t sum = 0;
 
     for (uint32_t h = 1; h < coord->config.count; h++) {
         const struct coordinator_hits *hits = &coord->agent[h].hits;
-        const struct coordinator_hit_count *found =
-            hits->counts ? bsearch(&key, hits->count, hits->counts, sizeof key, count_compare)
-                         : NULL;
+        const struct coordinator_hit_count *found = count_find(hits, id);
 
         if (!(hosts >> h & 1))
             continue;
@@ -145,11 +150,42 @@ void coordinator_hits_keep(struct coordinator_hits *hits)
     hits->missed = 0;
 }
 
+/* Note the last numbers of hits of faults that the host has removed from its list. */
+static void take_forgotten(void *ctx, uint32_t host, struct json_object *reply)
+{
+    struct coordinator *coord = ctx;
+    struct coordinator_hits *hits = &coord->agent[host].hits;
+    struct json_object *list;
+    size_t count = numbers(reply, "hits", 2, &list);
+
+    for (size_t i = 0; i < count && i < 2 * (size_t)COORDINATOR_FAULTS_MOST; i += 2) {
+        struct coordinator_hit_count *found = count_find(hits, hosts_number_at(list, i));
+        uint64_t last = hosts_number_at(list, i + 1);
+
+        if (found)
+            found->hits = last;
+        else
+            coordinator_hits_down(hits, json_object_get_int64(json_object_array_get_idx(list, i)),
+                                  (int64_t)last);
+    }
+}
+
+static void agent_forget(void *ctx, const uint32_t *ids, uint32_t count)
+{
+    struct json_object *with = json_object_new_object(), *faults = json_object_new_array();
+
+    for (uint32_t i = 0; i < count; i++)
+        hosts_list_add(faults, ids[i]);
+    json_object_object_add(with, "faults", faults);
+    coordinator_query_all(ctx, "forget", with, take_forgotten, ctx);
+}
+
 struct inject_remote coordinator_inject(struct coordinator *coord)
 {
     return (struct inject_remote){.call = agent_call,
                                   .taken_out = agent_taken_out,
                                   .hits = agent_hits,
+                                  .forget = agent_forget,
                                   .ctx = coord};
 }
 

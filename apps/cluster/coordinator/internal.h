@@ -66,7 +66,7 @@ struct coordinator_agent {
     bool lost;               /* the host is lost; its next incarnation may connect over conn */
     bool back;               /* a new incarnation has connected, and waits to be admitted */
     uint32_t incarnations;   /* number of times that the host has rejoined */
-    int64_t waited_ms;       /* for how long calls have waited for it while coord->limits is set */
+    int64_t left_ms;         /* for how long the calls of this operation may still wait for it */
     uint64_t groups_refused; /* number of replies that the host cannot make a group */
     char lost_why[HOSTS_WHY_BYTES]; /* why the host was lost */
     /* why the last host that claimed to be this one was rejected; "": none was */
@@ -154,15 +154,13 @@ int coordinator_call(struct coordinator *coord, uint32_t only, const char *what,
                      struct json_object *with,
                      void (*each)(void *ctx, uint32_t host, struct json_object *reply), void *ctx);
 
-#define COORDINATOR_REST_MS 500 /* additional time for each further message of a long reply */
-
 /**
- * coordinator_call_next - make the next one of several calls to host @only. The time limit of a
- * call holds for all of them together, plus @more_ms for each. Otherwise a host that replies just
- * in time could occupy the coordinator's thread for long. @until_ms: 0 before the first call.
+ * coordinator_call_next - make the next one of several calls to host @only that together transmit
+ * one long request or reply. Each of them extends the time limit of the operation
+ * (coordinator_operation()) by half a second.
  */
-int coordinator_call_next(struct coordinator *coord, uint32_t only, int64_t *until_ms,
-                          int64_t more_ms, const char *what, struct json_object *with,
+int coordinator_call_next(struct coordinator *coord, uint32_t only, const char *what,
+                          struct json_object *with,
                           void (*each)(void *ctx, uint32_t host, struct json_object *reply),
                           void *ctx);
 

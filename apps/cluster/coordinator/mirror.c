@@ -220,12 +220,12 @@ static void add_comm(void *ctx, uint32_t host, struct json_object *reply)
 static void rest_of_comm(struct coordinator *coord, uint32_t h, struct comms *comms)
 {
     uint32_t left = FABRIC_PAIRS_MOST / HOSTS_PAIRS_MOST + 1;
-    int64_t from = 0, until_ms = 0;
+    int64_t from = 0;
 
     while (comms->next[h] > from && left--) {
         from = comms->next[h];
         comms->next[h] = 0;
-        coordinator_call_next(coord, h, &until_ms, COORDINATOR_REST_MS, "comm",
+        coordinator_call_next(coord, h, "comm",
                               json_add_number(json_object_new_object(), "from", (uint64_t)from),
                               add_comm, comms);
     }

@@ -16,6 +16,9 @@
 #include "emu/util/count.h"
 #include "emu/util/now.h"
 
+/* how many operations a client may have to wait for until it gets the reply to its request */
+#define OPERATIONS 8u
+
 /* --- audits added up ---------------------------------------------------------------------- */
 
 /*
@@ -114,19 +117,34 @@ static void query_begin(struct coordinator *coord, enum coordinator_query_kind o
     query->number = coordinator_call_begin(coord, 0, what, with);
 }
 
-void coordinator_query_audit(struct coordinator *coord, bool routes, struct fabric_audit *sum)
+static uint64_t audit_ms(const struct coordinator *coord)
 {
     uint64_t query_ms = coord->config.query_ms, start_ms = coord->config.start_ms;
 
+    return start_ms > query_ms ? start_ms : query_ms;
+}
+
+void coordinator_query_audit(struct coordinator *coord, bool routes, struct fabric_audit *sum)
+{
     audits_begin(&coord->audits, coord, sum);
-    query_begin(coord, COORDINATOR_AUDIT, "audit", of_routes(routes),
-                start_ms > query_ms ? start_ms : query_ms);
+    query_begin(coord, COORDINATOR_AUDIT, "audit", of_routes(routes), audit_ms(coord));
 }
 
 void coordinator_query_answer(struct coordinator *coord)
 {
     query_begin(coord, COORDINATOR_ANSWER, "answer", json_object_new_object(),
                 coord->config.query_ms);
+}
+
+uint64_t coordinator_request_ms(const struct coordinator *coord, enum coordinator_query_kind of)
+{
+    uint64_t sum_ms = 0;
+
+    for (uint32_t i = 0; i < 2; i++) /* the query in progress, and the next one */
+        emu_sum(&sum_ms, of == COORDINATOR_AUDIT ? audit_ms(coord) : coord->config.query_ms);
+    for (uint32_t i = 0; i < OPERATIONS * (coord->config.count - 1); i++)
+        emu_sum(&sum_ms, coord->config.call_ms);
+    return sum_ms;
 }
 
 int coordinator_query_wait_ms(struct coordinator *coord, enum coordinator_query_kind of)

@@ -17,8 +17,6 @@
 #include "apps/timeline/agent.h"
 #include "emu/util/now.h"
 
-#define PIECE_MS 50 /* time for each piece of a sample for which coordinator_sample_last() waits */
-
 /* Build a request for the first or the next piece of a sample. */
 static struct json_object *request_build(struct coordinator_agent *agent, enum hosts_sample_kind of)
 {
@@ -144,12 +142,10 @@ void coordinator_sample_last(struct coordinator *coord, enum hosts_sample_kind o
     for (uint32_t h = 1; h < coord->config.count; h++) {
         struct coordinator_agent *agent = &coord->agent[h];
         struct last last = {.coord = coord, .more = true};
-        int64_t until_ms = 0;
 
         while (last.more && !agent->lost) {
             last.more = false;
-            coordinator_call_next(coord, h, &until_ms, PIECE_MS, "sample", request_build(agent, of),
-                                  take_last, &last);
+            coordinator_call(coord, h, "sample", request_build(agent, of), take_last, &last);
         }
     }
 }

@@ -101,12 +101,12 @@ static void pending_rest(struct coordinator *coord, uint32_t h)
                    sizeof(struct emu_pending);
     struct coordinator_pending *pending = &coord->agent[h].pending;
     uint64_t left = all / HOSTS_BLOCKS_MOST + 1;
-    int64_t from = 0, until_ms = 0;
+    int64_t from = 0;
 
     while (pending->next > from && left--) {
         from = pending->next;
         pending->next = 0;
-        coordinator_call_next(coord, h, &until_ms, COORDINATOR_REST_MS, "pending",
+        coordinator_call_next(coord, h, "pending",
                               json_add_number(json_object_new_object(), "from", (uint64_t)from),
                               pending_take, coord);
     }
@@ -233,7 +233,8 @@ static void mismatch_take(void *ctx, uint32_t host, struct json_object *reply)
     struct emu_mismatch copy;
 
     if (!take->mismatch->seen && fabric_has_group(take->fabric, take->group, host) &&
-        hosts_from_hex(digits, &copy, sizeof copy) == sizeof copy) {
+        hosts_from_hex(digits, &copy, sizeof copy) == sizeof copy &&
+        fabric_mismatch_names(take->fabric, take->group, &copy)) {
         *take->mismatch = copy;
         take->mismatch->seen = true;
     }

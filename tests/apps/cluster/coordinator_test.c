@@ -680,25 +680,40 @@ static void arrivals__are_accepted_once_for_each_switch_of_the_group(void)
     CU_ASSERT_EQUAL(stage.lost, 0);
 }
 
-/* A host without a part of a group cannot report that calls of the group's members differ. */
-static void mismatch__of_the_group_of_others_is_ignored(void)
+/* Return whether a host's report that the calls of two members of a group differ is accepted. */
+static bool accepts_mismatch(const struct fabric_mirror *mirror, uint32_t group, uint32_t first,
+                             uint32_t other)
 {
-    const struct fabric_mirror *mirror = stage_open("mismatch", reports);
-    struct emu_mismatch mismatch = {.first.src = 2, .other.src = 3};
+    struct emu_mismatch mismatch = {.first.src = first, .other.src = other};
     char text[2 * sizeof mismatch + 32];
     struct json_object *digits = hosts_to_hex(&mismatch, sizeof mismatch);
-    uint32_t group;
+    bool accepted;
 
     snprintf(text, sizeof text, "{\"mismatch\":\"%s\"}", json_object_get_string(digits));
     json_object_put(digits);
     answer_text = text;
-    group = fixture_group_of_first(stage.fabric, 2);
-    CU_ASSERT_FALSE(mirror->mismatch(mirror->ctx, group, &mismatch));
+    accepted = mirror->mismatch(mirror->ctx, group, &mismatch);
+    CU_ASSERT_TRUE(!accepted || mismatch.other.src == other);
+    return accepted;
+}
+
+/*
+ * A host without a part of a group cannot report that calls of the group's members differ. A host
+ * with a part may only name members.
+ */
+static void mismatch__of_the_group_of_others_is_ignored(void)
+{
+    const struct fabric_mirror *mirror = stage_open("mismatch", reports);
+    uint32_t group = fixture_group_of_first(stage.fabric, 2);
+
+    CU_ASSERT_FALSE(accepts_mismatch(mirror, group, 0, 1));
     fixture_group_end(stage.fabric, group);
     stage_divide();
     group = fixture_group_of_first(stage.fabric, 2);
-    CU_ASSERT_TRUE(mirror->mismatch(mirror->ctx, group, &mismatch));
-    CU_ASSERT_EQUAL(mismatch.other.src, 3);
+    CU_ASSERT_TRUE(accepts_mismatch(mirror, group, 0, 1));
+    CU_ASSERT_FALSE(accepts_mismatch(mirror, group, 0, 2));
+    CU_ASSERT_FALSE(accepts_mismatch(mirror, group, 3, 1));
+    CU_ASSERT_FALSE(accepts_mismatch(mirror, group, 0, UINT32_MAX));
     fixture_group_end(stage.fabric, group);
     stage_close();
     CU_ASSERT_EQUAL(stage.lost, 0);
@@ -711,9 +726,13 @@ static void stalls__elsewhere_are_skipped(void)
     struct fabric_stall stalls[8];
 
     stage_divide();
+    /* the last two are of node 0, which is at port 0 of switch 0 */
     answer_text = "{\"stalls\":[4294967295,2,0,2,7, 4294967295,1,3,2,7, 4294967295,900,0,2,7,"
-                  "4294967295,0,900,2,7, 4294967295,0,0,900,7]}";
-    CU_ASSERT_EQUAL_FATAL(mirror->stalls(mirror->ctx, 7, stalls, 8), 1);
+                  "4294967295,0,900,2,7, 4294967295,0,0,900,7, 0,2,0,2,7, 0,0,0,2,7]}";
+    CU_ASSERT_EQUAL_FATAL(topo_first_link(stage.graph, 0)->sw, 0);
+    CU_ASSERT_EQUAL_FATAL(topo_first_link(stage.graph, 0)->port, 0);
+    CU_ASSERT_EQUAL_FATAL(mirror->stalls(mirror->ctx, 7, stalls, 8), 2);
+    CU_ASSERT_EQUAL(stalls[1].sw, 0);
     CU_ASSERT_EQUAL(stalls[0].sw, 1);
     CU_ASSERT_EQUAL(stalls[0].port, 3);
     stage_close();
@@ -924,6 +943,78 @@ static void hits__of_faults_elsewhere_are_not_counted(void)
     stage_close();
 }
 
+#define MANY_FAULTS 5000u
+
+static void hits_sum(void *sum, uint32_t id, uint64_t hits)
+{
+    CU_ASSERT_EQUAL(id % 2, 1);
+    *(uint64_t *)sum += hits;
+}
+
+/* Another host keeps each fault with its hits until the coordinator lets it forget the fault. */
+static void faults__of_another_host_stay_listed(void)
+{
+    static const uint32_t of[] = {1, 1, 0, 0}, ids[] = {1, 3};
+    static const struct fabric_hosts hosts = {.self = 1, .count = 2, .of = of};
+    struct inject_config config = {.scan_ps = 1};
+    struct fault fault;
+    struct injector *injector;
+    uint64_t sum = 0;
+
+    stage_open(NULL, NULL);
+    stage.fabric->config.hosts = &hosts;
+    fault = parsed("combine-flip random");
+    config.network = (struct fault_network){.graph = stage.graph,
+                                            .profile = &fabric_config_of(stage.fabric)->profile,
+                                            .clock = fabric_config_of(stage.fabric)->clock};
+    CU_ASSERT_EQUAL_FATAL(injector_create(&injector, stage.fabric, NULL, &config), 0);
+    for (uint32_t i = 1; i <= MANY_FAULTS; i++) {
+        const struct inject_call call = {.what = INJECT_OFF, .id = i, .fault = &fault};
+
+        CU_ASSERT_EQUAL_FATAL(injector_apply_call(injector, &call, 0), 0);
+        if (i == 1)
+            injector->injection[0].past = 5;
+    }
+    CU_ASSERT_EQUAL(injector_count(injector), MANY_FAULTS);
+    injector_forget(injector, ids, 2, hits_sum, &sum);
+    CU_ASSERT_EQUAL(sum, 5);
+    CU_ASSERT_EQUAL(injector_count(injector), MANY_FAULTS - 2);
+    injector_destroy(injector);
+    stage_close();
+}
+
+/* When faults leave the coordinator's list, other hosts report their last hits and forget them. */
+static void faults__leave_the_lists_of_all_hosts(void)
+{
+    struct inject_config config = {.scan_ps = 1};
+    char note[FAULT_ERROR_BYTES] = "";
+    struct inject_remote remote;
+    struct injector *injector;
+    struct fault fault;
+    uint32_t id;
+
+    answer_text = "{\"hits\":[1,7]}";
+    stage_open("forget", reports);
+    stage_divide();
+    remote = coordinator_inject(stage.hosts);
+    fault = parsed("combine-flip random");
+    config.remote = &remote;
+    config.network = (struct fault_network){.graph = stage.graph,
+                                            .profile = &fabric_config_of(stage.fabric)->profile,
+                                            .clock = fabric_config_of(stage.fabric)->clock};
+    CU_ASSERT_EQUAL_FATAL(injector_create(&injector, stage.fabric, NULL, &config), 0);
+    for (uint32_t i = 0; i < OVER_KEPT + 100; i++) {
+        CU_ASSERT_EQUAL_FATAL(injector_add(injector, &fault, 1000, &id, note, sizeof note), 0);
+        CU_ASSERT_EQUAL_FATAL(injector_clear(injector, id, 0), 0);
+    }
+    CU_ASSERT_EQUAL(stage.asked, 1);
+    CU_ASSERT_EQUAL(injector_past(injector).hits, 7);
+    CU_ASSERT_EQUAL(injector_past(injector).faults + injector_count(injector), OVER_KEPT + 100);
+    injector_destroy(injector);
+    stage_close();
+    CU_ASSERT_EQUAL(stage.lost, 0);
+}
+
 /* The other host has no switch, so no end of any cable. */
 static void test__of_a_cable_elsewhere_is_ignored(void)
 {
@@ -952,6 +1043,50 @@ static void pending__of_unknown_nodes_is_not_kept(void)
     CU_ASSERT_FALSE(mirror->pending(mirror->ctx, 1, 0, &pending));
     CU_ASSERT_EQUAL(json_object_object_length(*kept), 1);
     CU_ASSERT_TRUE(json_object_object_get_ex(*kept, "0", NULL));
+    stage_close();
+    CU_ASSERT_EQUAL(stage.lost, 0);
+}
+
+/* Return whether the process at node 0, on the other host, may report a mismatch. */
+static bool may_disagree(uint32_t group, uint32_t node, uint32_t root)
+{
+    struct emu_pending pending = {.written_ns = 1, .mismatch = {.group = group, .node = node}};
+    size_t bytes = offsetof(struct emu_pending, group);
+    struct json_object *reply = json_object_new_object(), *blocks = json_object_new_object();
+
+    pending.mismatch.mine = (struct emu_pending_what){.kind = EMU_BARRIER, .root = EMU_PENDING_ANY};
+    pending.mismatch.other = (struct emu_pending_what){.kind = EMU_MULTICAST, .root = root};
+    json_object_object_add(blocks, "0", hosts_to_hex(&pending, bytes));
+    json_object_object_add(reply, "pending", blocks);
+    answer_text = json_object_to_json_string(json_add_number(reply, "now_ns", 1));
+    stage.hosts->asked_ns = 0; /* the last answer is old */
+    CU_ASSERT_TRUE(fabric_pending(stage.fabric, 0, &pending));
+    json_object_put(reply);
+    return pending.mismatch.node == node;
+}
+
+/* A process on another host may only report a mismatch between members of one of its groups. */
+static void pending__mismatch_of_the_group_of_others_is_ignored(void)
+{
+    const struct fabric_mirror *mirror = stage_open("pending", reports);
+    static const uint32_t of_others[] = {2, 3};
+    char error[256] = "";
+    uint32_t group, others;
+
+    stage_divide();
+    group = fixture_group_of_first(stage.fabric, 2);
+    CU_ASSERT_EQUAL_FATAL(fabric_group_create(stage.fabric, of_others, 2, &others, error,
+                                              sizeof error),
+                          0);
+    fabric_mirror(stage.fabric, mirror);
+    CU_ASSERT_TRUE(may_disagree(group, 1, 1));
+    CU_ASSERT_FALSE(may_disagree(group, 2, 1));
+    CU_ASSERT_FALSE(may_disagree(group, 1, 2));
+    CU_ASSERT_FALSE(may_disagree(others, 3, 3));
+    CU_ASSERT_FALSE(may_disagree(UINT32_MAX, 1, 1));
+    fabric_mirror(stage.fabric, NULL);
+    fixture_group_end(stage.fabric, others);
+    fixture_group_end(stage.fabric, group);
     stage_close();
     CU_ASSERT_EQUAL(stage.lost, 0);
 }
@@ -1476,6 +1611,9 @@ static void comm__of_the_nodes_of_others_is_ignored(void)
     CU_ASSERT_EQUAL(sum.pairs, 1);
     CU_ASSERT_EQUAL(sum.memory.traps, 7);
     CU_ASSERT_EQUAL(sum.memory.node, 1);
+    answer_text = "{\"comm\":{\"memory\":[6,7,1,900,13,8,9]}}"; /* an access from an unknown node */
+    mirror->comm(mirror->ctx, &sum);
+    CU_ASSERT_EQUAL(sum.memory.traps, 7);
     fabric_comm_free(&sum);
     stage_close();
     CU_ASSERT_EQUAL(stage.lost, 0);
@@ -1494,7 +1632,7 @@ static void comm__forged_counts_do_not_wrap(void)
     json_object_object_add(comm, "more_bytes", json_object_new_uint64(UINT64_MAX - 3));
     json_object_object_add(comm, "unreported", json_object_new_int64(INT64_MIN));
     for (uint64_t i = 0; i < 7; i++)
-        json_object_array_add(list, json_object_new_uint64(i == 2 ? 1 : UINT64_MAX - 3));
+        json_object_array_add(list, json_object_new_uint64(i == 2 || i == 3 ? 1 : UINT64_MAX - 3));
     json_object_object_add(comm, "memory", list);
     hosts_comm_add(&sum, fabric_config_of(stage.fabric), 0, comm);
     json_object_put(comm);
@@ -1847,6 +1985,34 @@ static void report__has_a_limit_for_all_calls(void)
     stage_close();
 }
 
+static void answers_late(struct conn *conn, struct json_object *call)
+{
+    poll(NULL, 0, 400);
+    replies(conn, call, json_object_new_object(), 0);
+}
+
+/* A host may answer one call of each operation late, but not all calls of an operation. */
+static void operation__has_a_limit_for_all_calls(void)
+{
+    const struct fabric_mirror *mirror;
+    char error[256] = "";
+
+    stage_set("node_incarnation", answers_late);
+    stage.config.call_ms = 1000;
+    CU_ASSERT_EQUAL_FATAL(coordinator_open(&stage.hosts, &stage.config, error, sizeof error), 0);
+    mirror = coordinator_mirror(stage.hosts);
+    for (uint32_t i = 0; i < 3; i++) {
+        coordinator_operation(stage.hosts);
+        mirror->incarnation(mirror->ctx, 1, emu_incarnation_state(1, true));
+    }
+    CU_ASSERT_EQUAL(stage.lost, 0);
+    for (uint32_t i = 0; i < 8; i++)
+        mirror->incarnation(mirror->ctx, 1, emu_incarnation_state(1, true));
+    CU_ASSERT_STRING_EQUAL(stage.why, "it does not answer");
+    CU_ASSERT_TRUE(stage.asked < 8);
+    stage_close();
+}
+
 /* --- agents --------------------------------------------------------------------------------- */
 
 static bool has_failed(const void *ctx, char *text, size_t bytes)
@@ -1895,10 +2061,13 @@ int main(void)
         CASE(hit__of_the_future_counts_as_of_now),
         CASE(hits__are_found_by_their_fault),
         CASE(hits__of_faults_elsewhere_are_not_counted),
+        CASE(faults__of_another_host_stay_listed),
+        CASE(faults__leave_the_lists_of_all_hosts),
         CASE(trap__for_an_unknown_node_is_ignored),
         CASE(injector_step__applies_a_target_as_a_whole),
         CASE(test__of_a_cable_elsewhere_is_ignored),
         CASE(pending__of_unknown_nodes_is_not_kept),
+        CASE(pending__mismatch_of_the_group_of_others_is_ignored),
         CASE(starved__of_a_host_is_added_once),
         CASE(host__random_answers_at_most_lose_it),
         CASE(line__long_is_sent_in_pieces),
@@ -1923,6 +2092,7 @@ int main(void)
         CASE(query__reply_that_is_read_late_counts),
         CASE(sample__has_a_limit_for_all_pieces),
         CASE(report__has_a_limit_for_all_calls),
+        CASE(operation__has_a_limit_for_all_calls),
         CASE(connect__ends_when_an_agent_has_failed),
         {NULL, NULL},
     };

@@ -1306,6 +1306,116 @@ static void stopped_host__does_not_delay_the_end(void)
     close(still_fd);
 }
 
+/* A request may ask how long its reply can take while other hosts are waited for. */
+static void request__gets_the_time_limit_of_its_reply(void)
+{
+    struct json_object *line;
+    struct conn conn;
+
+    fixture_start();
+    connects(&conn, 0);
+    for (int waits = 0; waits < 2; waits++) {
+        line = command("status");
+        json_object_object_add(line, "wait", json_object_new_boolean(waits));
+        puts_request(&conn, line);
+        if (waits) {
+            line = next_event(&conn, "wait");
+            CU_ASSERT_TRUE(emu_json_number(line, "limit_ms", 0) >= 2 * PATIENCE_MS);
+            json_object_put(line);
+        }
+        line = next_reply(&conn);
+        CU_ASSERT_TRUE(emu_json_true(line, "ok"));
+        json_object_put(line);
+    }
+    conn_close(&conn);
+    fixture_end();
+    fixture_free();
+}
+
+static struct slow_channel {
+    pthread_t thread;
+    struct conn coordinator, agent;
+} slow_channel;
+
+#define SLOW_MS 600
+
+/* Pass on what arrives at one end of the control channel to the other. Delay each reply. */
+static bool passes_on(struct conn *from, struct conn *to, int delay_ms)
+{
+    struct json_object *line;
+    int end = conn_fill(from);
+
+    while (conn_next(from, &line) == 1) {
+        if (json_object_object_get_ex(line, "reply", NULL))
+            poll(NULL, 0, delay_ms);
+        conn_put(to, line);
+    }
+    conn_drain(to, PATIENCE_MS);
+    return !end;
+}
+
+static void *slow_channel_run(void *arg)
+{
+    struct slow_channel *slow = arg;
+    struct pollfd fds[] = {{slow->coordinator.fd, POLLIN, 0}, {slow->agent.fd, POLLIN, 0}};
+    bool runs = true;
+
+    while (runs && poll(fds, 2, PATIENCE_MS) > 0)
+        runs = (!fds[0].revents || passes_on(&slow->coordinator, &slow->agent, 0)) &&
+               (!fds[1].revents || passes_on(&slow->agent, &slow->coordinator, SLOW_MS));
+    conn_close(&slow->coordinator);
+    conn_close(&slow->agent);
+    return NULL;
+}
+
+/* Let each reply of host @h arrive late. Call this before fixture_go(). */
+static void slow_channel_begin(uint32_t h)
+{
+    int pair[2];
+
+    CU_ASSERT_EQUAL_FATAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair),
+                          0);
+    conn_open(&slow_channel.agent, fixture.control[h], CONN_REPLY_MAX);
+    conn_open(&slow_channel.coordinator, pair[1], CONN_REPLY_MAX);
+    fixture.control[h] = pair[0];
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&slow_channel.thread, NULL, slow_channel_run,
+                                         &slow_channel),
+                          0);
+}
+
+/*
+ * A host may answer one call of each operation late. To attach a process of its own takes two
+ * calls, and the time limit holds for both together.
+ */
+static void slow_host__is_lost_during_a_long_operation(void)
+{
+    struct json_object *event;
+    struct conn conn[4];
+
+    fixture_make("oq2004", false);
+    fixture.hosts.call_ms = 2 * SLOW_MS - 200;
+    slow_channel_begin(2);
+    fixture_go();
+    for (uint32_t i = 0; i < 3; i++)
+        attach(&conn[i], 0, -1);
+    while (has_word(&fixture.host[0].owner) &&
+           conn_wait(&fixture.host[0].owner, &event, PATIENCE_MS) == 0) {
+        CU_ASSERT_STRING_EQUAL(emu_json_text(event, "event", ""), "attached");
+        json_object_put(event);
+    }
+    connects(&conn[3], 2);
+    puts_request(&conn[3], json_add_number(command("attach"), "version", EMU_HOSTIF_VERSION));
+    event = next_event(&fixture.host[0].owner, "host_lost");
+    CU_ASSERT_STRING_EQUAL(emu_json_text(event, "name", ""), "blue");
+    CU_ASSERT_STRING_EQUAL(emu_json_text(event, "why", ""), "it does not answer");
+    json_object_put(event);
+    for (uint32_t i = 0; i < 4; i++)
+        conn_close(&conn[i]);
+    fixture_end();
+    pthread_join(slow_channel.thread, NULL);
+    fixture_free();
+}
+
 static void host_lost__reports_its_processes_dead(void)
 {
     struct conn conn[HOSTS];
@@ -3479,6 +3589,38 @@ static void telemetry__invalid_reports_are_refused(void)
     sampler_close(telemetry, part);
 }
 
+static uint32_t collectives_of_group(const struct telemetry *telemetry, uint32_t group)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < TELEMETRY_FINISHED; i++)
+        count += telemetry->finished[i].members && telemetry->finished[i].now.group == group;
+    return count;
+}
+
+/* A host that reports collectives without end leaves space in the list for those of others. */
+static void telemetry__of_a_host_leaves_space_for_collectives(void)
+{
+    struct emu_finished here = {.group = 2, .began_ns = 1, .ended_ns = 2};
+    char forged[] = "\3\1\x80\0\1\1\1\2\1"; /* group 1, and a number in 2 pieces of 7 bits */
+    struct telemetry *telemetry;
+    struct telemetry_agent *part;
+
+    sampler_open(&telemetry, &part);
+    for (uint32_t i = 0; i < 20; i++) {
+        for (uint32_t n = 0; n < 1000; n++) {
+            forged[2] = (char)(n % 128 | 128);
+            forged[3] = (char)(1 + n / 128);
+            CU_ASSERT_TRUE(HEARD(telemetry, forged));
+        }
+        here.first = i;
+        telemetry_finished_note(telemetry, 0, &here, 1, 1);
+    }
+    CU_ASSERT_EQUAL(collectives_of_group(telemetry, 2), 20);
+    CU_ASSERT_EQUAL(collectives_of_group(telemetry, 1), TELEMETRY_FINISHED - 20);
+    sampler_close(telemetry, part);
+}
+
 /* --- the timeline ------------------------------------------------------------------------ */
 
 #define REPORTED_NS    10u   /* duration of each */
@@ -3624,9 +3766,9 @@ struct reporter {
     int fd;
 };
 
-static void teller_open(struct reporter *reporter)
+static void teller_open(struct reporter *reporter, uint64_t most_bytes)
 {
-    struct timeline_config config = {.most_bytes = TIMELINE_MOST_BYTES,
+    struct timeline_config config = {.most_bytes = most_bytes,
                                      .nodes = NODES,
                                      .host = names,
                                      .hosts = HOSTS};
@@ -3635,6 +3777,7 @@ static void teller_open(struct reporter *reporter)
         (struct reporter){.fd = memfd_create("timeline", MFD_CLOEXEC), .asked_ns = emu_now_ns()};
     fixture_make("oq2004", false);
     config.fd = reporter->fd;
+    config.fabric = fabric_config_of(fixture.host[0].fabric);
     CU_ASSERT_EQUAL_FATAL(timeline_create(&reporter->timeline, &config), 0);
     CU_ASSERT_EQUAL_FATAL(timeline_agent_create(&reporter->part, fixture.host[1].fabric, 0), 0);
     hostlink_offset_reset(&reporter->clock);
@@ -3700,7 +3843,7 @@ static void timeline__is_reported_in_pieces_with_another_clock(void)
     int64_t missed;
     int more = 1;
 
-    teller_open(&reporter);
+    teller_open(&reporter, TIMELINE_MOST_BYTES);
     fabric = fixture.host[1].fabric;
     for (int i = 0; i < 2; i++)
         CU_ASSERT_EQUAL_FATAL(fabric_attach(fabric, -1, &incarnation[i]), 0);
@@ -3742,7 +3885,7 @@ static void timeline__of_a_lying_clock_is_not_ahead(void)
     struct json_object *all, *events;
     struct reporter reporter;
 
-    teller_open(&reporter);
+    teller_open(&reporter, TIMELINE_MOST_BYTES);
     message.record.node = NODES / HOSTS; /* the first node of host 1 */
     message.record.one = (struct emu_finished){.kind = EMU_BARRIER, .ended_ns = 1};
     CU_ASSERT_TRUE(teller_heard(&reporter, &message, sizeof message));
@@ -3752,6 +3895,38 @@ static void timeline__of_a_lying_clock_is_not_ahead(void)
     for (size_t i = 0; i < emu_json_count(events); i++)
         CU_ASSERT_TRUE(emu_json_double(emu_json_at(events, i), "ts", 0) * 1000 <=
                        (double)emu_now_ns());
+    json_object_put(all);
+}
+
+/* A host that reports operations without end leaves space in the file for those of others. */
+static void timeline__of_a_host_leaves_space(void)
+{
+    const struct emu_finished here = {.kind = EMU_BARRIER, .ended_ns = 1};
+    struct {
+        struct timeline_piece piece;
+        struct timeline_record record;
+    } message = {.piece.now_ns = AHEAD_NS};
+    uint32_t kept[2] = {0}; /* events of host 0, and of host 1 */
+    struct json_object *all;
+    struct reporter reporter;
+
+    teller_open(&reporter, UINT64_C(1) << 20);
+    message.record.node = NODES / HOSTS; /* the first node of host 1 */
+    for (uint32_t i = 0; i < 10000; i++) {
+        message.record.one = (struct emu_finished){.kind = EMU_BARRIER, .ended_ns = i, .first = i};
+        CU_ASSERT_TRUE_FATAL(teller_heard(&reporter, &message, sizeof message));
+    }
+    for (uint32_t i = 0; i < 1000; i++)
+        timeline_finished(reporter.timeline, 0, 1, &here);
+    all = reporter_close(&reporter);
+    for (size_t i = 0; i < emu_json_count(field(all, "traceEvents")); i++) {
+        struct json_object *event = emu_json_at(field(all, "traceEvents"), i);
+
+        if (strcmp(emu_json_text(event, "ph", ""), "X") == 0)
+            kept[emu_json_number(event, "pid", 0) != 0]++;
+    }
+    CU_ASSERT_EQUAL(kept[0], 1000);
+    CU_ASSERT_TRUE(kept[1] > 1000);
     json_object_put(all);
 }
 
@@ -3766,7 +3941,7 @@ static void timeline__invalid_reports_are_refused(void)
     uint64_t random = test_seed();
     struct reporter reporter;
 
-    teller_open(&reporter);
+    teller_open(&reporter, TIMELINE_MOST_BYTES);
     *record = (struct timeline_record){.node = NODES / HOSTS, .one.kind = EMU_BARRIER};
     CU_ASSERT_TRUE(teller_heard(&reporter, &message, sizeof message));
     CU_ASSERT_TRUE(teller_heard(&reporter, &message, sizeof message.piece));
@@ -3814,6 +3989,8 @@ int main(void)
         CASE(stopped_host__is_lost_after_the_limit),
         CASE(stopped_host__with_a_lost_link_delays_nobody),
         CASE(stopped_host__does_not_delay_the_end),
+        CASE(request__gets_the_time_limit_of_its_reply),
+        CASE(slow_host__is_lost_during_a_long_operation),
         CASE(report__has_space_for_the_hits_of_each_host),
         CASE(fault__applies_at_the_device),
         CASE(fault__of_combine_units_reaches_all_hosts),
@@ -3836,10 +4013,12 @@ int main(void)
         CASE(capture__is_only_available_on_the_coordinator),
         CASE(telemetry__is_reported_in_pieces_of_any_size),
         CASE(telemetry__invalid_reports_are_refused),
+        CASE(telemetry__of_a_host_leaves_space_for_collectives),
         CASE(timeline__covers_the_processes_of_all_hosts),
         CASE(timeline__of_a_lost_host_is_valid),
         CASE(timeline__is_reported_in_pieces_with_another_clock),
         CASE(timeline__of_a_lying_clock_is_not_ahead),
+        CASE(timeline__of_a_host_leaves_space),
         CASE(timeline__invalid_reports_are_refused),
         CASE(process__stopped_on_another_host_counts_as_dead),
         CASE(process__frozen_continues_when_its_host_ends),

@@ -197,7 +197,7 @@ static void event_of_fault(struct timeline *t, const char *state, double s)
     json_object_object_add(event, "fault", json_object_new_int(1));
     json_object_object_add(event, "text", json_object_new_string("link-down \"link\"=0:1"));
     json_object_object_add(event, "state", json_object_new_string(state));
-    timeline_event(t, 0, event);
+    timeline_event(t, 0, 0, event);
     json_object_put(event);
 }
 

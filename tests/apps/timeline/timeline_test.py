@@ -236,7 +236,7 @@ class Mpi(FabemuCase):
         self.assertEqual(report["timeline"]["left_out"], other["left_out"])
         if other["left_out"]["collectives"]:
             self.assertIn("the timeline has reached 1.00 MiB; later", err)
-            self.assertIn("came after the file was full", err)
+            self.assertIn("did not fit into the file", err)
 
 
 if __name__ == "__main__":

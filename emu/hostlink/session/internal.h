@@ -25,6 +25,8 @@
 #include "emu/util/list.h"
 
 #define SESSION_ANSWERS 4u /* maximum number of handshake frames answered per step */
+/* a packet this far behind the newest one is dropped; more packets than can be in flight */
+#define SESSION_SPAN 65536u
 
 enum slot_state {
     SLOT_FREE,   /* there is no frame with this number */
@@ -125,7 +127,7 @@ struct session_loss {
     /* newest packet that is known to have arrived, and its round trip */
     uint64_t packet;
     uint64_t rtt_ns;
-    bool late;           /* the time-out was doubled, and no round trip was measured since */
+    bool late; /* the time-out was doubled, and no round trip was measured since */
     /* several time-outs in a row, and since then the peer has received no frame sent only once */
     bool diverted;
     uint32_t widened;    /* how often the reordering window was doubled */
@@ -138,17 +140,17 @@ struct session_loss {
 struct session_receive {
     struct emu_hostframe **held; /* frames that arrived before an earlier one */
     uint64_t *got;               /* bit at number & mask: `held` has this frame */
-    /* low bits of the number of the packet in which the frame first arrived */
-    uint32_t *received_by;
-    uint32_t next; /* first missing frame */
-    uint32_t high; /* 1 more than the highest frame received */
+    uint32_t next;               /* first missing frame */
+    uint32_t high;               /* 1 more than the highest frame received */
     uint32_t needless;
     bool ack_to_all;         /* the frame that ack_now answers was sent to all hosts */
     uint32_t ack_pending;    /* frames received since the last acknowledgment */
     uint64_t ack_pending_ns; /* arrival time of the first of them */
     bool ack_now;
-    bool any;         /* a packet was received in this incarnation */
-    uint64_t newest;  /* highest packet number received */
+    bool any;        /* a packet was received in this incarnation */
+    uint64_t newest; /* highest packet number received */
+    /* bit at number % SESSION_SPAN: this packet of the last SESSION_SPAN ones was received */
+    uint64_t packets[SESSION_SPAN / 64];
     uint32_t sent_ns; /* send time in that packet; received_ns: its arrival time */
     uint64_t received_ns;
 };

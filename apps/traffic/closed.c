@@ -243,6 +243,10 @@ static int take_totals(struct closed_run *closed)
         return traffic_run_wrong(run, -ENOMEM, "out of memory");
     traffic_storage_totals(&closed->coll, &storage[0], &storage[1]);
     traffic_hosts_sum(run, storage, 2);
+    if (traffic_hosts_error(run)) {
+        free(by_node);
+        return traffic_hosts_error(run);
+    }
     run->result->storage_bytes = storage[1] * EMU_PAYLOAD_BYTES;
     traffic_coll_totals(&closed->coll, by_node, &run->result->segments);
     traffic_hosts_digest(run, by_node, closed->coll.nodes);

@@ -1244,17 +1244,18 @@ static void ignores_all(struct traffic_hosts *hosts, uint64_t *next_ps)
 static void traffic_run__with_forged_completions_fails(void)
 {
     static const struct {
-        uint64_t at_ps;
+        uint64_t at_ps, operations;
         const char *why;
-    } lies[] = {{EMU_LAST_PS + 1, "another host has logged an impossible result"},
-                {1000000, "another host has logged operations as complete that node"}};
+    } lies[] = {{EMU_LAST_PS + 1, 1, "another host has logged an impossible result"},
+                {EMU_LAST_PS, 2, "the operations take more than 53 days"},
+                {1000000, 1, "another host has logged operations as complete that node"}};
 
     for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
         struct traffic_config config = short_run("allreduce");
         uint64_t seed = 2;
         struct fixture fixture;
 
-        config.operations = 1;
+        config.operations = lies[i].operations;
         config.members = 8;
         config.groups = 1;
         fixture_make(&fixture, HOSTS_MOST, config.fabric.graph, &seed);

@@ -82,11 +82,7 @@ bool emu_frame_parse(const struct emu_hostframe *frame, struct emu_frame *ret)
 
 void emu_frame_write(uint8_t *to, const struct emu_frame *from)
 {
-    static const uint8_t none[EMU_HOSTLINK_MAC_BYTES];
-
     HEADER_FIELDS(FIELD_WRITE);
-    if (memcmp(from->to_mac, none, sizeof none) == 0)
-        memset(to, 255, sizeof from->to_mac);
     to[ETHERTYPE] = EMU_HOSTLINK_ETHERTYPE >> 8;
     to[ETHERTYPE + 1] = EMU_HOSTLINK_ETHERTYPE & 255;
     to[MAGIC] = EMU_FRAME_MAGIC;

@@ -82,19 +82,12 @@ bool emu_frame_parse(const struct emu_hostframe *frame, struct emu_frame *ret);
 /** emu_frame_is_ours - return whether the frame has an Ethernet header with our EtherType. Pure. */
 bool emu_frame_is_ours(const struct emu_hostframe *frame);
 
-/** emu_frame_write - write the header. A to_mac of zeros stands for all hosts. */
 void emu_frame_write(uint8_t *to, const struct emu_frame *from);
 
 /** emu_frame_bytes - return the length of a frame with this body, including its tag. Pure. */
 static inline uint32_t emu_frame_bytes(uint32_t body_bytes)
 {
     return EMU_FRAME_HEADER_BYTES + body_bytes + EMU_FRAME_TAG_BYTES;
-}
-
-/** emu_frame_is_to_all - return whether the frame is addressed to all hosts. Pure. */
-static inline bool emu_frame_is_to_all(const struct emu_frame *header)
-{
-    return header->to_mac[0] & 1;
 }
 
 static inline bool emu_frame_is_handshake(uint8_t kind)

@@ -71,11 +71,12 @@ static void handshake_answer(struct emu_session *s, uint8_t kind, uint64_t mine,
     struct session_answer answer = {.kind = kind,
                                     .mine = mine,
                                     .yours = header->mine,
-                                    .to_all = emu_frame_is_to_all(header),
                                     .sent_ns = header->sent_ns,
                                     .received_ns = now_ns};
     uint32_t at = 0;
 
+    memcpy(answer.mac, mac_is_known(s->config.peer_mac) ? s->config.peer_mac : header->from_mac,
+           sizeof answer.mac);
     while (at < handshake->answers && handshake->answer[at].yours != answer.yours)
         at++;
     if (at == SESSION_ANSWERS)
@@ -209,10 +210,9 @@ static void handshake_confirm(struct emu_session *s, const struct emu_frame *hea
     } else if (!session_is(s, EMU_SESSION_UP) || header->yours != s->handshake.mine) {
         emu_count(&s->counts.foreign, 1);
     } else if (handshake_is_current(s, header)) {
-        /* a repeated CONFIRM: the peer has received nothing from us, or not for some time */
+        /* a repeated CONFIRM: the peer has received nothing from us in this incarnation */
         s->handshake.heard = true;
         s->receive.ack_now = true;
-        s->receive.ack_to_all |= emu_frame_is_to_all(header);
     } else {
         handshake_answer(s, EMU_FRAME_REPLY, s->handshake.next, header, now_ns);
     }
@@ -236,6 +236,7 @@ void session_handshake(struct emu_session *s, const struct emu_frame *header, ui
 static bool handshake_transmit(struct emu_session *s, const struct session_answer *answer,
                                uint64_t now_ns)
 {
+    static const uint8_t all[EMU_HOSTLINK_MAC_BYTES] = {255, 255, 255, 255, 255, 255};
     struct emu_frame_offer offer = {.frame_bytes = s->port->frame_bytes,
                                     .window = s->config.window,
                                     .first_seq = s->config.first_seq,
@@ -247,8 +248,7 @@ static bool handshake_transmit(struct emu_session *s, const struct session_answe
         return false;
     memcpy(offer.digest, s->config.digest, sizeof offer.digest);
     session_stamp(s, &header, now_ns);
-    if (!answer->to_all)
-        memcpy(header.to_mac, s->config.peer_mac, sizeof header.to_mac);
+    memcpy(header.to_mac, mac_is_known(answer->mac) ? answer->mac : all, sizeof header.to_mac);
     header.kind = answer->kind;
     header.check = emu_auth_handshake_check(s->auth);
     header.body_bytes = EMU_FRAME_OFFER_BYTES;
@@ -264,8 +264,8 @@ static bool handshake_transmit(struct emu_session *s, const struct session_answe
 }
 
 /*
- * Send a handshake frame that is no answer: HELLO while the session is down. CONFIRM until a frame
- * of this incarnation has arrived from the peer, and when none has arrived for some time.
+ * Send a handshake frame that is no answer: HELLO while the session is down, and CONFIRM until a
+ * frame of this incarnation has arrived from the peer.
  */
 static void handshake_unrequested(struct emu_session *s, uint64_t now_ns)
 {
@@ -276,12 +276,12 @@ static void handshake_unrequested(struct emu_session *s, uint64_t now_ns)
 
     if (up) {
         hello.kind = EMU_FRAME_CONFIRM;
-        hello.to_all = true;
         hello.mine = s->handshake.mine;
         hello.yours = s->handshake.yours;
         hello.sent_ns = s->receive.sent_ns;
         hello.received_ns = s->receive.received_ns;
     }
+    memcpy(hello.mac, up ? s->handshake.mac : s->config.peer_mac, sizeof hello.mac);
     if (!handshake_transmit(s, &hello, now_ns))
         return;
     s->handshake.handshake_ns = now_ns + s->handshake.wait_ns;
@@ -296,7 +296,7 @@ void session_handshake_send(struct emu_session *s, uint64_t now_ns)
     while (handshake->answers && s->send.outs < EMU_HOSTLINK_BURST &&
            handshake_transmit(s, &handshake->answer[handshake->answers - 1], now_ns))
         handshake->answers--;
-    if (session_is(s, EMU_SESSION_UP) && handshake->heard && !session_is_unheard(s))
+    if (session_is(s, EMU_SESSION_UP) && handshake->heard)
         return;
     if (now_ns >= handshake->handshake_ns && s->send.outs < EMU_HOSTLINK_BURST)
         handshake_unrequested(s, now_ns);

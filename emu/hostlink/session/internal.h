@@ -7,12 +7,6 @@
  * with one element per sequence number have `window` elements, and are indexed by number & mask.
  * Each transmission of a frame is a *packet*, which has a number that is never used again. An
  * *incarnation* of a session lasts from a handshake until the session goes down.
- *
- * An Ethernet switch learns from the source address of each frame at which port this address is.
- * A machine at another port that sends frames with the address of a host *diverts* frames to that
- * host. It needs no key. Frames to all hosts cannot be diverted. Therefore handshakes are sent to
- * all hosts, and so are retransmissions after several time-outs in a row. A host that hears nothing
- * from the peer sends CONFIRM to all hosts. The answer to a frame to all hosts is also sent to all.
  */
 #ifndef EMU_HOSTLINK_INTERNAL_H
 #define EMU_HOSTLINK_INTERNAL_H
@@ -62,7 +56,7 @@ struct session_answer {
     uint8_t kind;
     uint64_t mine;
     uint64_t yours;
-    bool to_all;
+    uint8_t mac[EMU_HOSTLINK_MAC_BYTES];
     uint32_t sent_ns; /* sent_ns of the received frame */
     uint64_t received_ns;
 };
@@ -78,7 +72,7 @@ struct session_handshake {
     uint64_t mine; /* our number and the peer's in this incarnation */
     uint64_t yours;
     bool heard;                          /* a frame of this incarnation has arrived from the peer */
-    uint8_t mac[EMU_HOSTLINK_MAC_BYTES]; /* MAC address of the peer's port, or zeros */
+    uint8_t mac[EMU_HOSTLINK_MAC_BYTES]; /* MAC address of the peer's port */
     uint64_t handshake_ns; /* when to send the next HELLO or CONFIRM without being asked */
     uint64_t wait_ns;      /* interval from that frame to the next one */
     struct session_answer answer[SESSION_ANSWERS];
@@ -127,9 +121,7 @@ struct session_loss {
     /* newest packet that is known to have arrived, and its round trip */
     uint64_t packet;
     uint64_t rtt_ns;
-    bool late; /* the time-out was doubled, and no round trip was measured since */
-    /* several time-outs in a row, and since then the peer has received no frame sent only once */
-    bool diverted;
+    bool late;           /* the time-out was doubled, and no round trip was measured since */
     uint32_t widened;    /* how often the reordering window was doubled */
     uint64_t widened_ns; /* time when it was last doubled */
     uint64_t sign_ns;    /* when the peer last reported that a retransmission was needless */
@@ -143,7 +135,6 @@ struct session_receive {
     uint32_t next;               /* first missing frame */
     uint32_t high;               /* 1 more than the highest frame received */
     uint32_t needless;
-    bool ack_to_all;         /* the frame that ack_now answers was sent to all hosts */
     uint32_t ack_pending;    /* frames received since the last acknowledgment */
     uint64_t ack_pending_ns; /* arrival time of the first of them */
     bool ack_now;
@@ -214,12 +205,6 @@ void session_down(struct emu_session *s, enum emu_session_state state);
 
 /** session_stamp - fill the header fields that are equal in all frames of this host. */
 void session_stamp(const struct emu_session *s, struct emu_frame *header, uint64_t now_ns);
-
-/** session_is_unheard - return whether no frame has arrived for two keep-alive intervals. Pure. */
-static inline bool session_is_unheard(const struct emu_session *s)
-{
-    return s->now_ns - s->heard_ns > 2 * s->keep_ns;
-}
 
 /** session_echo_ns - return a frame's send time plus the time since its arrival; 0: none. Pure. */
 uint32_t session_echo_ns(uint32_t sent_ns, uint64_t received_ns, uint64_t now_ns);

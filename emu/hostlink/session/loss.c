@@ -136,10 +136,8 @@ void session_loss_has(struct emu_session *s, struct session_slot *slot, uint64_t
     if (slot->state == SLOT_LOST) /* the frame was still in flight, and not lost */
         loss_widen(s, now_ns);
     emu_list_del(&slot->link);
-    if (slot->twice)
-        return;
-    session_loss_rtt(s, rtt_ns);
-    s->lost.diverted = false;
+    if (!slot->twice)
+        session_loss_rtt(s, rtt_ns);
 }
 
 void session_loss_arrived(struct emu_session *s, uint32_t newest, uint64_t rtt_ns)
@@ -195,7 +193,6 @@ void session_loss_find(struct emu_session *s, uint64_t now_ns)
         return;
     emu_count(&s->counts.timeouts, 1);
     emu_rto_late(&s->lost.rto);
-    s->lost.diverted |= s->lost.late;
     s->lost.late = true;
     s->lost.rto_from_ns = now_ns;
     loss_mark(s, loss_oldest(s));

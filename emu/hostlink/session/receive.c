@@ -11,7 +11,7 @@ void session_receive_begin(struct emu_session *s, uint32_t first_seq)
 {
     s->receive.next = s->receive.high = first_seq;
     s->receive.needless = s->receive.ack_pending = 0;
-    s->receive.ack_now = s->receive.ack_to_all = s->receive.any = false;
+    s->receive.ack_now = s->receive.any = false;
     s->receive.newest = 0;
     memset(s->receive.packets, 0, sizeof s->receive.packets);
 }
@@ -155,8 +155,6 @@ static void receive_data(struct emu_session *s, struct emu_hostframe *frame,
 
     if (!receive->ack_pending++)
         receive->ack_pending_ns = now_ns;
-    if (emu_frame_is_to_all(header))
-        receive->ack_now = receive->ack_to_all = true;
     if ((int32_t)ahead < 0 || (ahead < s->window && receive_got(s, header->seq))) {
         receive_double(s);
     } else if (ahead >= s->window) {

@@ -141,19 +141,15 @@ void session_flush(struct emu_session *s, uint64_t now_ns)
         send->stuck = true;
 }
 
-/*
- * Write the header and tag of a frame whose body is complete. @to_all: send it to all hosts. Return
- * its packet number.
- */
+/* Write the header and tag of a frame whose body is complete. Return its packet number. */
 static uint64_t send_seal(struct emu_session *s, struct emu_hostframe *frame,
-                          enum emu_frame_kind kind, bool to_all, uint32_t seq, uint16_t body_bytes,
+                          enum emu_frame_kind kind, uint32_t seq, uint16_t body_bytes,
                           uint64_t now_ns)
 {
     struct emu_frame header;
 
     session_stamp(s, &header, now_ns);
-    if (!to_all)
-        memcpy(header.to_mac, s->handshake.mac, sizeof header.to_mac);
+    memcpy(header.to_mac, s->handshake.mac, sizeof header.to_mac);
     header.kind = (uint8_t)kind;
     header.check = s->check;
     header.body_bytes = body_bytes;
@@ -199,8 +195,7 @@ static bool send_slot(struct emu_session *s, struct session_slot *slot, uint32_t
     if (!send_own(s, slot))
         return false;
     emu_list_del(&slot->link); /* if the frame was lost, remove it from the list of lost frames */
-    slot->packet = send_seal(s, slot->frame, EMU_FRAME_DATA, slot->again && s->lost.diverted, seq,
-                             slot->body_bytes, now_ns);
+    slot->packet = send_seal(s, slot->frame, EMU_FRAME_DATA, seq, slot->body_bytes, now_ns);
     slot->state = SLOT_OUT;
     s->port->ops->keep(s->port, slot->frame);
     session_out(s, slot->frame, slot, slot->packet);
@@ -246,9 +241,7 @@ static bool send_ack(struct emu_session *s, uint64_t now_ns)
     for (uint32_t i = 0; i < words; i++)
         emu_frame_map_write(frame->data + EMU_FRAME_HEADER_BYTES, i, session_map_word(s, i));
     session_out(s, frame, NULL,
-                send_seal(s, frame, EMU_FRAME_ACK, s->receive.ack_to_all, 0, (uint16_t)(8 * words),
-                          now_ns));
-    s->receive.ack_to_all = false;
+                send_seal(s, frame, EMU_FRAME_ACK, 0, (uint16_t)(8 * words), now_ns));
     return true;
 }
 

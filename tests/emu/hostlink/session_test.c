@@ -412,43 +412,6 @@ static void cut__long_starts_a_new_incarnation(void)
     }
 }
 
-/*
- * A machine sends frames with the address of an end, so the switch diverts frames that are
- * addressed to this end. All records arrive nevertheless, and silence ends no session. Afterwards
- * no frame is sent to all ports.
- */
-static void addresses__diverted_delay_records(void)
-{
-    const struct talk_config config = {.silent_ns = S};
-
-    for (uint32_t ends = 1; ends <= 3; ends++) {
-        const struct wire_tapped *tapped;
-        uint64_t first_ns;
-        struct talk talk;
-
-        begin(&talk, &config, test_seed() + ends);
-        wire_tap(talk.wire, 256);
-        for (uint32_t i = 0; i < 2; i++)
-            wire_faults(talk.wire, i)->diverted = ends & 1u << i ? WIRE_UNIT : 0;
-        for (uint64_t records = 1; records <= 100; records++) {
-            limit(&talk, 10 * records);
-            first_ns = talk.now_ns;
-            expect_done(&talk, 1);
-            CU_ASSERT(talk.now_ns - first_ns < 300 * MS);
-        }
-        talk_for(&talk, 5 * S);
-        expect_incarnation(&talk, 0, 1);
-        expect_incarnation(&talk, 1, 1);
-        wire_faults(talk.wire, 0)->diverted = wire_faults(talk.wire, 1)->diverted = 0;
-        talk_for(&talk, S);
-        limit(&talk, 40000);
-        expect_done(&talk, 1);
-        for (uint32_t at = 0; (tapped = wire_tapped(talk.wire, at)); at++)
-            CU_ASSERT(!(tapped->data[0] & 1));
-        talk_destroy(&talk);
-    }
-}
-
 /* A full window accepts nothing more, whatever is lost, until the peer acknowledges some of it. */
 static void window__full_accepts_nothing(void)
 {
@@ -602,7 +565,6 @@ int main(void)
         CASE(silence__without_records_keeps_the_session),
         CASE(cut__short_loses_nothing),
         CASE(cut__long_starts_a_new_incarnation),
-        CASE(addresses__diverted_delay_records),
         CASE(window__full_accepts_nothing),
         CASE(sizes__are_the_smaller_of_both),
         CASE(frames__exhausted_are_waited_for),

@@ -17,8 +17,9 @@
 #include "apps/fabric/links.h"
 #include "apps/traffic/internal.h"
 
-#define SLICE_PS     UINT64_C(1000000)   /* 1 us */
-#define TIME_MOST_PS (UINT64_C(1) << 62) /* latest time at which the last operation may be posted */
+#define SLICE_PS UINT64_C(1000000) /* 1 us */
+/* latest time at which an operation may be posted; 1000 s are left for its events */
+#define TIME_MOST_PS (EMU_LAST_PS - UINT64_C(1000000000000000))
 
 #define IMPOSSIBLE_LOG "another host has logged an impossible result"
 
@@ -112,12 +113,14 @@ static int take_logs(struct closed_run *closed)
     return closed->wrong ? traffic_run_wrong(closed->run, -EPROTO, "%s", closed->wrong) : 0;
 }
 
-/* Post the operations that are due before the next slice ends. Returns whether any were posted. */
-static bool post_due(struct closed_run *closed)
+/*
+ * Post the operations that are due before the next slice ends. Sets *@posted if there are any.
+ * Errors: -EINVAL, simulated time is over.
+ */
+static int post_due(struct closed_run *closed, bool *posted)
 {
     const struct traffic_coll_plan *plan = &closed->coll.plan;
     uint64_t now_ps = closed->run->now_ps;
-    bool posted = false;
 
     for (uint32_t g = 0; g < plan->groups; g++) {
         struct traffic_group *group = &closed->coll.group[g];
@@ -129,11 +132,15 @@ static bool post_due(struct closed_run *closed)
                 at_ps = group->posted * plan->interval_ps;
             if (plan->interval_ps ? at_ps > now_ps + SLICE_PS : group->done < group->posted)
                 break;
+            if (at_ps > TIME_MOST_PS)
+                return traffic_run_wrong(closed->run, -EINVAL,
+                                         "the operations take more than 53 days, the limit of "
+                                         "simulated time");
             traffic_coll_post(&closed->coll, g, at_ps);
-            posted = true;
+            *posted = true;
         }
     }
-    return posted;
+    return 0;
 }
 
 /* Return whether operations are posted at fixed intervals, and some are not posted yet. */
@@ -243,6 +250,10 @@ static int take_totals(struct closed_run *closed)
         return traffic_run_wrong(run, -ENOMEM, "out of memory");
     traffic_storage_totals(&closed->coll, &storage[0], &storage[1]);
     traffic_hosts_sum(run, storage, 2);
+    if (traffic_hosts_error(run)) {
+        free(by_node);
+        return traffic_hosts_error(run);
+    }
     run->result->storage_bytes = storage[1] * EMU_PAYLOAD_BYTES;
     traffic_coll_totals(&closed->coll, by_node, &run->result->segments);
     traffic_hosts_digest(run, by_node, closed->coll.nodes);
@@ -259,10 +270,11 @@ static int run_operations(struct closed_run *closed)
 {
     struct traffic_run *run = closed->run;
     uint64_t all = closed->coll.plan.operations * closed->coll.plan.groups;
-    int err = 0;
+    bool moved = false;
+    int err;
 
     traffic_run_begin(run);
-    post_due(closed);
+    err = post_due(closed, &moved);
     while (!err && closed->completed < all) {
         run->now_ps = next_slice_ps(closed);
         err = traffic_faults_advance(run);
@@ -272,12 +284,13 @@ static int run_operations(struct closed_run *closed)
             err = take_logs(closed);
         if (err)
             break;
-        bool idle = fabric_idle(run->fabric), moved;
+        bool idle = fabric_idle(run->fabric);
 
         err = announce(closed, &moved);
+        if (!err)
+            err = post_due(closed, &moved);
         if (err)
             break;
-        moved |= post_due(closed);
         if (idle && !moved && closed->completed < all && !has_posts_left(closed) &&
             !traffic_faults_will_revert(run))
             err = closed_empty(run, all - closed->completed, all);
@@ -326,7 +339,7 @@ static int check_plan(struct traffic_run *run, const struct traffic_coll_plan *p
                                  "--profile qsnet3");
     if (plan->interval_ps && plan->operations > TIME_MOST_PS / plan->interval_ps)
         return traffic_run_wrong(run, -EINVAL,
-                                 "%llu operations, one every %llu ns, take more than 50 days of "
+                                 "%llu operations, one every %llu ns, take more than 53 days of "
                                  "simulated time",
                                  (unsigned long long)plan->operations,
                                  (unsigned long long)plan->interval_ps / 1000);

@@ -138,7 +138,9 @@ static void add_words(void *ctx, uint32_t host, const void *theirs, size_t bytes
         uint64_t word;
 
         memcpy(&word, (const char *)theirs + i * sizeof word, sizeof word);
-        words->at[i] += word;
+        if (__builtin_add_overflow(words->at[i], word, &words->at[i]))
+            emu_barrier_fail(words->run->config->hosts->barrier,
+                             "a host has sent a count that is too large");
     }
 }
 

@@ -50,7 +50,10 @@ void traffic_hosts_gather(struct traffic_run *run, const void *mine, size_t byte
                           void (*each)(void *ctx, uint32_t host, const void *theirs, size_t bytes),
                           void *ctx);
 
-/** traffic_hosts_sum - replace each word by its sum over all hosts, modulo 2^64. */
+/**
+ * traffic_hosts_sum - replace each word by its sum over all hosts. If a sum does not fit in 64
+ * bits, because a host lies, the run ends.
+ */
 void traffic_hosts_sum(struct traffic_run *run, uint64_t *words, size_t count);
 
 /**

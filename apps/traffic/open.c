@@ -15,8 +15,10 @@
 #include "apps/traffic/open.h"
 #include "nic/engine/engine.h"
 
-#define IMPOSSIBLE   "another host has sent or logged an impossible message"
-#define COUNT_MOST   (UINT64_C(1) << 62)
+#define IMPOSSIBLE "another host has sent or logged an impossible message"
+#define COUNT_MOST (UINT64_C(1) << 62)
+/* added by each host to a count that may be negative, so that the sum over all hosts is not */
+#define COUNT_BIAS   (UINT64_C(1) << 55)
 #define DRAIN_PHASES 10 /* longest drain, as a multiple of warm-up + measurement */
 /*
  * The longest simulated time that a run waits, after the last fault, until links are in use again.
@@ -30,11 +32,12 @@
 static struct traffic_counts count_all(struct open_run *open)
 {
     struct traffic_counts counts = traffic_nodes_count(&open->nodes, open->run->now_ps);
-    uint64_t sums[] = {counts.born, (uint64_t)counts.waiting, counts.relayed};
+    uint64_t hosts = open->run->config->hosts ? open->run->config->hosts->fabric.count : 1;
+    uint64_t sums[] = {counts.born, (uint64_t)counts.waiting + COUNT_BIAS, counts.relayed};
 
     traffic_hosts_sum(open->run, sums, sizeof sums / sizeof sums[0]);
     counts = (struct traffic_counts){.born = sums[0], .relayed = sums[2]};
-    counts.waiting = (int64_t)(sums[1] + (sums[2] >> 32));
+    counts.waiting = (int64_t)(sums[1] - hosts * COUNT_BIAS + (sums[2] >> 32));
     /* reject magnitudes of 2^62 and more, so that differences of two counts do not overflow */
     open->invalid |= (uint64_t)counts.waiting + COUNT_MOST >= 2 * COUNT_MOST;
     if (open->invalid)

@@ -178,6 +178,9 @@ int traffic_run_check(struct traffic_run *run)
     result->windows = fabric_windows(run->fabric);
     result->virtual_ps = run->now_ps;
     traffic_faults_result(run);
+    err = traffic_hosts_error(run);
+    if (err)
+        return err;
     if (sums[3] && !run->faults) /* with faults, duplicates and late segments are dropped */
         return traffic_run_wrong(run, -EPROTO, "the fabric dropped %llu segment%s",
                                  (unsigned long long)sums[3], plural_s(sums[3]));

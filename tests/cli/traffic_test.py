@@ -520,7 +520,7 @@ class TrafficTest(FabemuCase):
                 (("--pattern", "allreduce", "--set", "buffers=input"), ["combine units"]),
                 (("--pattern", "barrier", "--set", "combine_states=100"), ["combine_states"]),
                 (("--pattern", "reduce", "--interval", "1s", "--operations", "1000000000"),
-                 ["50 days"]),
+                 ["53 days"]),
                 (("--pattern", "round"), ["no pattern 'round'", "uniform"]),
                 (("--profile", "qsnet3", "--set", "pool_slots=97"), ["pool_slots", "96"]),
                 (("--profile", "qsnet3", "--set", "pool_slots=0", "--pattern", "multicast"),

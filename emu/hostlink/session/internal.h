@@ -19,6 +19,8 @@
 #include "emu/util/list.h"
 
 #define SESSION_ANSWERS 4u /* maximum number of handshake frames answered per step */
+/* a packet this far behind the newest one is dropped; more packets than can be in flight */
+#define SESSION_SPAN 65536u
 
 enum slot_state {
     SLOT_FREE,   /* there is no frame with this number */
@@ -130,18 +132,18 @@ struct session_loss {
 struct session_receive {
     struct emu_hostframe **held; /* frames that arrived before an earlier one */
     uint64_t *got;               /* bit at number & mask: `held` has this frame */
-    /* low bits of the number of the packet in which the frame first arrived */
-    uint32_t *received_by;
-    uint32_t next; /* first missing frame */
-    uint32_t high; /* 1 more than the highest sequence number received */
+    uint32_t next;               /* first missing frame */
+    uint32_t high;               /* 1 more than the highest sequence number received */
     uint32_t needless;
     uint32_t ack_pending;    /* frames received since the last acknowledgment */
     uint64_t ack_pending_ns; /* arrival time of the first of these frames */
     bool ack_now;
-    bool any;             /* a packet was received in this incarnation */
-    uint64_t newest;      /* highest packet number received */
-    uint32_t sent_ns;     /* send time in that packet */
-    uint64_t received_ns; /* arrival time of that packet */
+    bool any;        /* a packet was received in this incarnation */
+    uint64_t newest; /* highest packet number received */
+    /* bit at number % SESSION_SPAN: this packet of the last SESSION_SPAN ones was received */
+    uint64_t packets[SESSION_SPAN / 64];
+    uint32_t sent_ns;     /* send time in the newest packet */
+    uint64_t received_ns; /* arrival time of the newest packet */
 };
 
 struct emu_session {

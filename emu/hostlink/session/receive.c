@@ -7,20 +7,13 @@
 
 #include "emu/util/bits.h"
 
-/*
- * A frame is dropped if its packet number (one per transmission) is at least this much below the
- * highest one received. Otherwise an attacker could replay recorded frames as new ones after the
- * sequence numbers have wrapped around. Sequence numbers cannot wrap around within this span,
- * because they advance by at most one per packet number.
- */
-#define RECEIVE_SPAN (UINT64_C(1) << 20)
-
 void session_receive_begin(struct emu_session *s, uint32_t first_seq)
 {
     s->receive.next = s->receive.high = first_seq;
     s->receive.needless = s->receive.ack_pending = 0;
     s->receive.ack_now = s->receive.any = false;
     s->receive.newest = 0;
+    memset(s->receive.packets, 0, sizeof s->receive.packets);
 }
 
 static bool receive_got(const struct emu_session *s, uint32_t seq)
@@ -109,21 +102,12 @@ static bool receive_verify(struct emu_session *s, const struct emu_hostframe *fr
 
 /* --- ordering -------------------------------------------------------------------------- */
 
-/*
- * Process a duplicate. If it has the packet number of the first arrival, the wire has duplicated
- * it; otherwise it was retransmitted needlessly.
- */
-static void receive_double(struct emu_session *s, const struct emu_frame *header)
+/* Process a frame that was retransmitted needlessly. Our acknowledgment was probably lost. */
+static void receive_double(struct emu_session *s)
 {
-    struct session_receive *receive = &s->receive;
-    uint32_t behind = receive->next - header->seq;
-    bool known = (int32_t)behind <= 0 ||
-                 (behind <= s->mask + 1 && !receive_got(s, header->seq + s->mask + 1));
-
     emu_count(&s->counts.doubles, 1);
-    if (known && receive->received_by[header->seq & s->mask] != (uint32_t)header->packet)
-        receive->needless++;
-    receive->ack_now = true; /* our acknowledgment was probably lost */
+    s->receive.needless++;
+    s->receive.ack_now = true;
 }
 
 static void receive_keep(struct emu_session *s, struct emu_hostframe *frame,
@@ -172,33 +156,54 @@ static void receive_data(struct emu_session *s, struct emu_hostframe *frame,
     if (!receive->ack_pending++)
         receive->ack_pending_ns = now_ns;
     if ((int32_t)ahead < 0 || (ahead < s->window && receive_got(s, header->seq))) {
-        receive_double(s, header);
+        receive_double(s);
     } else if (ahead >= s->window) {
         emu_count(&s->counts.beyond, 1);
+    } else if (ahead) {
+        receive_keep(s, frame, header);
+        return;
     } else {
-        receive->received_by[header->seq & s->mask] = (uint32_t)header->packet;
-        if (ahead)
-            receive_keep(s, frame, header);
-        else
-            receive_deliver(s, frame, header->body_bytes, records, ctx);
+        receive_deliver(s, frame, header->body_bytes, records, ctx);
         return;
     }
     s->port->ops->drop(s->port, frame);
 }
 
-/* Process the header of a frame. Return false if the frame is too old. */
+/*
+ * Record that the packet has arrived. Return false if it arrived before or is too old to know this:
+ * the wire has duplicated it, or a machine without the key has recorded and repeated it.
+ */
+static bool receive_packet(struct session_receive *receive, uint64_t packet)
+{
+    uint64_t *word = &receive->packets[packet % SESSION_SPAN / 64];
+    uint64_t bit = emu_bit(packet % 64), ahead = packet - receive->newest;
+
+    if (receive->any && packet <= receive->newest) {
+        if (receive->newest - packet >= SESSION_SPAN || *word & bit)
+            return false;
+    } else if (ahead >= SESSION_SPAN) {
+        memset(receive->packets, 0, sizeof receive->packets);
+    } else {
+        for (uint64_t n = receive->newest + 1; n < packet; n++)
+            receive->packets[n % SESSION_SPAN / 64] &= ~emu_bit(n % 64);
+    }
+    *word |= bit;
+    return true;
+}
+
+/* Process the header of a frame. Return false if the frame is too old, or a copy. */
 static bool receive_header(struct emu_session *s, const struct emu_frame *header, uint64_t now_ns)
 {
     struct session_receive *receive = &s->receive;
     uint64_t rtt_ns;
 
-    if (receive->any && header->packet <= receive->newest) {
-        if (receive->newest - header->packet < RECEIVE_SPAN)
-            return true;
+    if (!receive_packet(receive, header->packet)) {
         emu_count(&s->counts.doubles, 1);
         return false;
     }
-    receive->any = true; /* the packet number is new, so this frame is not replayed */
+    if (receive->any && header->packet <= receive->newest)
+        return true;
+    receive->any = true;
     receive->newest = header->packet;
     receive->sent_ns = header->sent_ns;
     receive->received_ns = now_ns;

@@ -34,8 +34,7 @@ static bool session_rings(struct emu_session *s)
     s->send.slot = emu_zeros(count * sizeof *s->send.slot);
     s->receive.held = emu_zeros(count * sizeof(struct emu_hostframe *));
     s->receive.got = emu_zeros(count / 8);
-    s->receive.received_by = emu_zeros(count * sizeof *s->receive.received_by);
-    return s->send.slot && s->receive.held && s->receive.got && s->receive.received_by;
+    return s->send.slot && s->receive.held && s->receive.got;
 }
 
 static void session_free(struct emu_session *s)
@@ -44,7 +43,6 @@ static void session_free(struct emu_session *s)
     free(s->send.slot);
     free(s->receive.held);
     free(s->receive.got);
-    free(s->receive.received_by);
     free(s);
 }
 

@@ -1168,6 +1168,7 @@ static struct {
     size_t count;
     uint64_t after;   /* with its own, once it logs operation @after, or ANY; 0: instead of them */
     uint64_t waiting; /* messages that wait, as it counts them once; 0: correct */
+    size_t counts;    /* number of counts in the superstep in which it sends the largest counts */
 } logs;
 
 int __real_emu_barrier_sync(struct emu_barrier *barrier, const void *mine, size_t bytes);
@@ -1207,6 +1208,11 @@ int __wrap_emu_barrier_sync(struct emu_barrier *barrier, const void *mine, size_
         logs.waiting = 0;
         return __real_emu_barrier_sync(barrier, counts, sizeof counts);
     }
+    if (logs.counts && bytes == logs.counts * sizeof(uint64_t)) {
+        memset(logs.part, 255, bytes);
+        logs.counts = 0;
+        return __real_emu_barrier_sync(barrier, logs.part, bytes);
+    }
     count = logs.count;
     if (count && is_log && bytes && logs.after)
         return logs_too(barrier, mine, bytes / sizeof logs.part[0]);
@@ -1238,17 +1244,18 @@ static void ignores_all(struct traffic_hosts *hosts, uint64_t *next_ps)
 static void traffic_run__with_forged_completions_fails(void)
 {
     static const struct {
-        uint64_t at_ps;
+        uint64_t at_ps, operations;
         const char *why;
-    } lies[] = {{EMU_LAST_PS + 1, "another host has logged an impossible result"},
-                {1000000, "another host has logged operations as complete that node"}};
+    } lies[] = {{EMU_LAST_PS + 1, 1, "another host has logged an impossible result"},
+                {EMU_LAST_PS, 2, "the operations take more than 53 days"},
+                {1000000, 1, "another host has logged operations as complete that node"}};
 
     for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
         struct traffic_config config = short_run("allreduce");
         uint64_t seed = 2;
         struct fixture fixture;
 
-        config.operations = 1;
+        config.operations = lies[i].operations;
         config.members = 8;
         config.groups = 1;
         fixture_make(&fixture, HOSTS_MOST, config.fabric.graph, &seed);
@@ -1311,6 +1318,24 @@ static void traffic_run__with_impossible_counts_or_multicasts_fails(void)
     }
 }
 
+/* A sum over all hosts that does not fit would be wrong, also for the nodes of other hosts. */
+static void traffic_run__with_counts_that_are_too_large_fails(void)
+{
+    struct traffic_config config = short_run("uniform");
+    uint64_t seed = 2;
+    struct fixture fixture;
+
+    fixture_make(&fixture, HOSTS_MOST, config.fabric.graph, &seed);
+    logs.counts = config.fabric.graph->nodes;
+    fixture_run(&fixture, &config, NULL);
+    CU_ASSERT_EQUAL(logs.counts, 0);
+    for (uint32_t h = 0; h < HOSTS_MOST; h += 2) {
+        CU_ASSERT_NOT_EQUAL(fixture.host[h].err, 0);
+        CU_ASSERT_PTR_NOT_NULL(strstr(fixture.host[h].error, "a count that is too large"));
+    }
+    fixture_free(&fixture);
+}
+
 int main(void)
 {
     const struct test_case cases[] = {
@@ -1335,6 +1360,7 @@ int main(void)
         CASE(traffic_run__with_forged_completions_fails),
         CASE(traffic_run__with_parts_of_past_operations_fails),
         CASE(traffic_run__with_impossible_counts_or_multicasts_fails),
+        CASE(traffic_run__with_counts_that_are_too_large_fails),
         {NULL, NULL},
     };
     int status = test_run("traffic_hosts", cases);

@@ -356,6 +356,7 @@ static void *reporter_main(void *argument)
         CU_ASSERT_TRUE(p->fab->sim.clock.sleep(p->fab, sleeps_ns[i]));
         emu_pending_read(&pending, &p->fab->hostif.shared->pending, NODES, UINT64_MAX);
         CU_ASSERT_EQUAL(pending.quiet_ns >= began_ns + sleeps_ns[i], sleeps_ns[i] == LONG_SLEEP_NS);
+        CU_ASSERT_EQUAL(pending.written_ns > 0, sleeps_ns[i] == LONG_SLEEP_NS);
     }
     detach(p);
     return NULL;

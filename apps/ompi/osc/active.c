@@ -241,6 +241,7 @@ static int wait_exposed(ompi_win_t *win)
 static int test_exposed(ompi_win_t *win, int *flag)
 {
     struct osc_fabemu_window *w = osc_fabemu_window(win);
+    bool lost;
 
     if (!w->exposed)
         return OMPI_ERR_RMA_SYNC;
@@ -248,11 +249,10 @@ static int test_exposed(ompi_win_t *win, int *flag)
     osc_fabemu_wait(w, &w->tests);
     fabemu_testing(w->fab, false);
     *flag = all_complete(w);
-    if (*flag)
+    lost = !*flag && osc_fabemu_wait_lost(w, &w->tests, w->exposed, w->exposed_count);
+    if (*flag || lost)
         exposure_ends(w);
-    else if (osc_fabemu_wait_lost(w, &w->tests, w->exposed, w->exposed_count))
-        return osc_fabemu_fails(w, "MPI_Win_test", -1);
-    return OMPI_SUCCESS;
+    return lost ? osc_fabemu_fails(w, "MPI_Win_test", -1) : OMPI_SUCCESS;
 }
 
 void osc_fabemu_active_fill(ompi_osc_base_module_t *module)

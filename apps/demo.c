@@ -345,7 +345,7 @@ int main(int argc, char **argv)
 
     if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
         return usage(stdout, 0);
-    if (count < 2 || seconds < 0 || pace <= 0)
+    if (count < 2 || !(seconds >= 0) || !(pace > 0)) /* also if a number is NaN */
         return usage(stderr, 2);
     quiet = mmap(NULL, sizeof *quiet, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (quiet == MAP_FAILED) {

@@ -86,13 +86,13 @@ int switch_create(struct switch_dev **ret, struct emu_worker *worker, uint32_t p
     return 0;
 }
 
-bool switch_has_links(const struct emu_profile *profile)
+bool switch_links_are_lossless(const struct emu_profile *profile)
 {
-    return switch_can_do_without(profile) &&
+    return switch_supports_link_down(profile) &&
            (emu_profile_acknowledged(profile) || emu_profile_retries(profile));
 }
 
-bool switch_can_do_without(const struct emu_profile *profile)
+bool switch_supports_link_down(const struct emu_profile *profile)
 {
     return switch_kind_of(profile)->link != NULL;
 }

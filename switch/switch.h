@@ -46,15 +46,15 @@ uint32_t switch_segments(uint32_t ports, const struct emu_profile *profile);
 size_t switch_bytes(uint32_t ports, const struct emu_profile *profile);
 
 /**
- * switch_has_links - return whether links may go down: lost segments are sent again, so no segment
- * is lost for good. Pure.
+ * switch_links_are_lossless - return whether links may go down: lost segments are sent again, so no
+ * segment is lost for good. Pure.
  */
-bool switch_has_links(const struct emu_profile *profile);
+bool switch_links_are_lossless(const struct emu_profile *profile);
 
 /**
- * switch_can_do_without - return whether the profile's kind of switch supports switch_link(), after
+ * switch_supports_link_down - return whether the profile's kind of switch supports switch_link(), after
  * which no new segments use a link that is down. Pure.
  */
-bool switch_can_do_without(const struct emu_profile *profile);
+bool switch_supports_link_down(const struct emu_profile *profile);
 
 #endif

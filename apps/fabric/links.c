@@ -266,7 +266,7 @@ void fabric_free_cables(struct fabric *fabric)
 
 bool fabric_has_links(const struct fabric *fabric)
 {
-    return switch_has_links(&fabric->config.profile);
+    return switch_links_are_lossless(&fabric->config.profile);
 }
 
 /* Stop or restart the host link that sends to port @at of a switch here, if there is one. */
@@ -315,7 +315,7 @@ int fabric_link_set(struct fabric *fabric, uint32_t i, bool up, uint32_t fault, 
     const struct fabric_cable *cable = &fabric->links.cable[i];
     struct emu_faults *faults[2]; /* NULL: the receiving end is on another host */
 
-    if (!fabric_can_fail(fabric, i) || !switch_can_do_without(&fabric->config.profile))
+    if (!fabric_can_fail(fabric, i) || !switch_supports_link_down(&fabric->config.profile))
         return -ENOTSUP; /* only a wrong message from another host can cause this */
     for (uint32_t out = 0; out < 2; out++) {
         faults[out] = fabric_faults(fabric, i, out);
@@ -466,7 +466,7 @@ bool fabric_link_quiet(const struct fabric *fabric, uint32_t i)
 
 bool fabric_can_reroute(const struct fabric *fabric)
 {
-    return switch_can_do_without(&fabric->config.profile);
+    return switch_supports_link_down(&fabric->config.profile);
 }
 
 /* --- routing tables ----------------------------------------------------------------- */

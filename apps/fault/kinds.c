@@ -69,7 +69,7 @@ static int lacks(const struct fault_check *c, int err, const char *why)
 /* Requires that lost and damaged segments are retransmitted. */
 static int requires_repair(const struct fault_check *c)
 {
-    if (switch_has_links(c->network->profile))
+    if (switch_links_are_lossless(c->network->profile))
         return 0;
     return lacks(c, -ENOTSUP,
                  "this profile acknowledges nothing, so lost segments would not be retransmitted: "

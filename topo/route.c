@@ -352,8 +352,8 @@ int topo_route_graph(struct topo_graph *graph, struct topo_gap *gap, const char 
     if (err)
         return err;
     if ((uint64_t)graph->switches * clusters.count > TOPO_ROUTES_MAX) {
-        *why = "too large: the number of switches times the number of different sets of switches "
-               "that nodes are plugged into is at most " TEXT(TOPO_ROUTES_MAX);
+        *why = "too large: the number of switches times the number of clusters is at "
+               "most " TEXT(TOPO_ROUTES_MAX) " (a cluster: all nodes with the same switches)";
         err = -E2BIG;
         goto free_clusters;
     }

@@ -6,8 +6,8 @@
  * between them: the frame that one end sends is the frame that the other end receives. The times
  * are therefore those of the host link alone; the adapter and the wire would add to them.
  *
- * The bound copies the payloads of a frame and computes the frame's checksum. Both ends must do at
- * least this.
+ * The bound of the rows (internal.h) is the time of a loop that only copies the payloads of a frame
+ * and computes the frame's checksum. Both ends must do at least this.
  */
 #include <stdlib.h>
 #include <string.h>

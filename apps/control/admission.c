@@ -13,7 +13,7 @@
  * connections allowed beyond two per node: for status, shutdown, and processes that wait for a node
  */
 #define CONNECTIONS_SPARE 256u
-/* descriptors kept free for an attaching process: its event descriptor, and those it is sent */
+/* descriptors kept free for an attaching process: its event descriptor, and the ones sent to it */
 #define SPARE_FDS 8u
 
 static int spare_open(void)
@@ -124,9 +124,9 @@ static uint64_t connections_left_by_files(int fd)
 }
 
 /*
- * Return whether the process has used up its share when @left further connections are possible. Its
- * connections are counted only if they could be as many as its share. A process without any
- * connection always gets one.
+ * Return whether the process has used up its share when @left further connections are possible. If
+ * all processes together have fewer connections than one share, it has not, and its connections
+ * need not be counted. A process without any connection always gets one.
  */
 static bool has_its_share(const struct admission *admission, uint32_t host, pid_t pid,
                           uint64_t left)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * tests.c - on clock virtual, tell the library when the program polls without waiting: in MPI_Test,
- * MPI_Iprobe and the like. Open MPI calls these functions by pointers for programs in all
- * languages.
+ * MPI_Iprobe and the like. In programs of all languages, these calls go through Open MPI's tables
+ * of functions, in which coll_fabemu_tests() replaces the pointers.
  */
 #include "coll_fabemu.h"
 

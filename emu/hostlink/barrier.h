@@ -14,11 +14,12 @@
  * silent_ns. Every later put or sync returns an error; the first of them also notifies the other
  * hosts.
  *
- * While a host simulates, none of its workers sends frames. During this time a thread of the
- * barrier, the *keeper*, runs the sessions: it receives frames for the next sync and sends
- * keep-alives. While the host's other threads use processors, the keeper also reports to the other
- * hosts that this host is busy. A host that sends only keep-alives for silent_ns while another one
- * waits for it is lost: its workers have stopped, and would never end the superstep.
+ * In a superstep a host's workers simulate first. When they have paused, one thread puts the
+ * records and calls emu_barrier_sync(). While the workers simulate, a thread of the barrier, the
+ * *keeper*, runs the sessions: it receives frames for the next sync and sends keep-alives. While
+ * the host's other threads use processors, the keeper also reports to the other hosts that this
+ * host is busy. A host that sends only keep-alives for silent_ns while another one waits for it is
+ * lost: its workers have stopped, and would never end the superstep.
  *
  * Received records are kept until the sync of their superstep. A host can be ahead of another by at
  * most one superstep, so records of at most two supersteps are kept. If a host sends more than two

@@ -49,8 +49,8 @@ static inline bool hostlink_is_segment(const struct emu_hdr *hdr, bool channels)
 /**
  * hostlink_entry_record - fill *@ret with the record of @entry on @cable. The record points to the
  * payload in @pool's buffer. On cables with channels it also points to the segment header in the
- * buffer, as the sending adapter wrote it. A fault on an earlier cable may have changed the length
- * in that header, and the remote adapter must be able to detect this by the packet's checksum.
+ * buffer. That header is sent as it is, even if a fault on an earlier cable has changed the length
+ * in it: the remote adapter detects the change by the packet's checksum.
  */
 static inline void hostlink_entry_record(const struct emu_entry *entry, struct emu_pool *pool,
                                          bool channels, uint32_t cable,

@@ -29,7 +29,7 @@
 #define AHEAD_FROM      1024u     /* prefetch if there are more devices than fit into the cache */
 #define WORKER_NEAR_PS  50000000u /* 50 us: a worker does not sleep before a nearer event */
 #define WORKER_ONCE_PS  1000u     /* a device that is due sooner than this polls continuously */
-#define WORKER_FEW_SEGS 8u        /* no second round follows a first round that moved more */
+#define WORKER_FEW_SEGS 8u        /* worker_step_raw_all(): no second round if more have moved */
 
 static_assert(GROUPS >= EMU_FETCHES + 2 && (GROUPS & (GROUPS - 1)) == 0,
               "group numbers are taken modulo GROUPS");
@@ -328,7 +328,7 @@ uint64_t emu_worker_due_ps(const struct emu_worker *worker)
 
 struct ahead {
     const struct emu_dev *dev;
-    uint64_t kept; /* result of dev->fetch() in the last stage */
+    uint64_t kept; /* result of dev->fetch() in the previous stage */
 };
 
 struct group {
@@ -348,8 +348,8 @@ static inline __attribute__((always_inline)) void group_fetch(struct group *grou
 }
 
 /*
- * Prefetch the first stage of group @n, which is complete, and the next stage of each group before
- * it. Then step the devices of the oldest group, and empty it.
+ * Prefetch the first stage of group @n, which gets no further devices. Prefetch the next stage of
+ * each group before it. Then step the devices of the oldest group, and empty it.
  */
 static void groups_step(struct emu_worker *worker, struct group *groups, uint32_t n,
                         uint64_t until_ps)
@@ -462,8 +462,9 @@ static void worker_sleep(struct emu_worker *worker, uint64_t max_sleep_ps)
 
 /*
  * Keep polling, yield or sleep after an empty pass. @rounds: empty passes in a row. If a device
- * polls without signals, the worker yields once after each pass that moved segments and may then
- * poll for a while. More yields would delay segments that arrive during the context switches.
+ * polls without signals, the worker does not yield again within EMU_WAIT_POLL_NS after a yield,
+ * except in the first empty pass. More yields would delay segments that arrive during the context
+ * switches.
  */
 static void worker_idle(struct emu_worker *worker, unsigned *rounds)
 {
@@ -534,7 +535,7 @@ static void thread_request(struct emu_thread *thread, enum emu_worker_stop stop)
     emu_waiter_ring(thread->worker->waiter);
 }
 
-/* The lock prevents a stopped thread from continuing before thread_await_pause(). */
+/* Because of the lock, a thread that is still in an earlier pause stays in it. */
 static void thread_request_pause(struct emu_thread *thread)
 {
     pthread_mutex_lock(&thread->lock);

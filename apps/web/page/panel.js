@@ -128,7 +128,7 @@ function edgePart(model, edge) {
   return {
     title: one ? model.cableName(first) : `${all} links`,
     facts: [text === null ? null
-      : `a fault names ${one ? "this link" : "the first of these links"} as link=${text}`,
+      : `in the text of a fault, ${one ? "this link" : "the first of these links"} is link=${text}`,
       many ? `${sumOf(model.wrong, edge.cables)} of ${all} links are not up`
         : one ? `state: ${states[0]}` : `${up} are up, ${states.length - up} are not`,
       ...(model.capacity ? [loadFact(model, "upwards", edge.up),

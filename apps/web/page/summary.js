@@ -10,8 +10,9 @@ import { KINDS, bytesText, counted, short, timeText } from "./words.js";
 
 /* Why a collective ran as messages (enum fabemu_why). */
 const WHY = {
-  operation: "the network cannot execute the operation", type: "it cannot combine the data type",
-  window: "no group with a wide window was left", group: "there was no group",
+  operation: "the network cannot execute the operation",
+  type: "the network cannot combine the data type",
+  window: "no group with a larger window was left", group: "there was no group",
   single: "the communicator has one process", intercommunicator: "on an intercommunicator",
   finalize: "MPI was shutting down", off: "disabled", slower: "messages are faster",
   counts: "a process does not know all amounts of data",

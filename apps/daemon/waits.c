@@ -6,7 +6,7 @@
  * The result has two uses. First, bounds on silence do not count the time for which a thread waited
  * for a core (emu_starved_ns()). The exception is waits of a few time slices, which do count,
  * because they are normal for threads that share a core. Second, on clock real the report says
- * whether programs measured the network's times.
+ * whether the times that programs measured are those of the emulated network.
  *
  * On clock real the fabric keeps its times, or reports its lag. But a program runs only when the
  * host gives it a core, which the fabric does not control. While no thread of an attached process

@@ -112,7 +112,10 @@ static bool host_has_group(const struct fabric *fabric, uint32_t host,
            drop->what == FABRIC_UNIT_BACK || fabric_has_group(fabric, drop->group, host);
 }
 
-/* Return whether a process of the node has had this incarnation. 0, an unknown one, is accepted. */
+/*
+ * Return whether a process of the node has had this incarnation. Returns true also for 0, which
+ * stands for an unknown incarnation.
+ */
 static bool node_had_process(const struct fabric *fabric, uint32_t node, uint64_t incarnation)
 {
     uint64_t word = fabric->incarnation[node];
@@ -121,8 +124,9 @@ static bool node_had_process(const struct fabric *fabric, uint32_t node, uint64_
 }
 
 /*
- * Return whether a loss is possible: the processes that it names have existed, and units that are
- * back in service were out.
+ * Return whether a loss is possible: the processes that it names must have existed. The queue also
+ * carries reports that the units of a switch are back in service (FABRIC_UNIT_BACK). These units
+ * must have been out of service.
  */
 static bool loss_is_possible(const struct fabric *fabric, const struct fabric_drop *drop)
 {
@@ -152,7 +156,7 @@ static bool loss_is_sane(const struct fabric *fabric, uint32_t host, const struc
            (!on_cable || drop->cable < fabric->links.count) && drop_host(fabric, drop) == host;
 }
 
-/* Return whether the queue has space for a loss of @host. Otherwise the loss is forgotten. */
+/* Return whether the queue has space for a loss that @host reports; if not, the loss is dropped. */
 static bool drops_have_space(const struct fabric_drops *drops, uint32_t host, bool urgent)
 {
     uint32_t used = urgent ? drops->urgent : drops->count - drops->taken;
@@ -384,9 +388,9 @@ static bool tree_has(const struct topo_tree *tree, uint32_t sw)
 /*
  * Take the units of a switch out of service. From now on entries for them are dropped. Groups whose
  * tree includes the switch move to another tree if they are idle and there is such a tree;
- * otherwise they fail. With unit engines all of them fail. On several hosts all of them fail, too,
- * because no host can see whether a group is idle on all others. There, unit_apply_loss() marks the
- * groups as failed when the coordinator takes the loss.
+ * otherwise they fail. If the units are link engines (combining=switch), all of them fail. On
+ * several hosts all of them fail, too, because no host can see whether a group is idle on all
+ * others. There, unit_apply_loss() marks the groups as failed when the coordinator takes the loss.
  */
 static void unit_take_out(struct fabric *fabric, uint32_t sw, uint64_t now_ps)
 {

@@ -31,8 +31,8 @@
 
 /*
  * Limit of the bytes of all answers that are being received from the fabric or sent to browsers.
- * The first EMU_JSON_KEEP bytes of an answer do not count. So when browsers that do not read use up
- * the limit, others still get small answers.
+ * The first EMU_JSON_KEEP bytes of an answer do not count. If some browsers do not read their
+ * answers, so that these use up the limit, other browsers still get small answers.
  */
 #define WEB_ANSWERS_BYTES ((size_t)32 << 20)
 

@@ -102,7 +102,8 @@ struct emu_head {
     uint8_t channel;  /* below EMU_VCS */
     uint8_t priority; /* below EMU_PRIORITIES */
     bool group;       /* dst is a broadcast group; false: a node */
-    bool more;        /* a packet to dst follows at once, so the receiver need not delay the ACK */
+    /* another packet to dst follows, so the ACK need not wait until the payload is in memory */
+    bool more;
     uint16_t dst;
     uint16_t bytes; /* length of the packet's payload, 0 to EMU_PACKET_BYTES */
     uint16_t stamp; /* time of injection in units of 64 ns, modulo 2^10 */

@@ -93,7 +93,10 @@ struct switch_channel_port {
     emu_ports waiters; /* inputs with a packet that waits for a channel of this output */
     emu_ports onward;  /* outputs that packets from this input may take (route.c) */
     struct emu_vcs vcs;
-    /* set of open channels whose packets have ever made a request (requests.h) */
+    /*
+     * set of open channels whose packets have made a request (requests.h), because a segment of
+     * theirs stopped in the input's buffer
+     */
     uint32_t stopped;
     uint8_t pending; /* number of open channels; any thread may read it */
 

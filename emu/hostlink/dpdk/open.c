@@ -26,7 +26,10 @@
 
 #define FRAMES      4096u
 #define FRAME_LEAST 512u
-/* frames for bursts between a user and the device, in addition to those that users hold */
+/*
+ * frames for bursts on their way between the user of a port and the device; the pool has these in
+ * addition to the frames that the user may hold
+ */
 #define SPARE        256u
 #define QUEUE        1024u /* queue length if the device has no default */
 #define XDP_HEADROOM 256u  /* bytes that the kernel reserves in a buffer for XDP programs */
@@ -89,7 +92,7 @@ static int pool_create(const struct opening *opening, const struct rte_eth_dev_i
         return 0;
     return dpdk_fail(
         opening->error, -ENOMEM,
-        "%s: no memory for %u frames of %u bytes: %u MiB, from the memory for all ports",
+        "%s: no memory for %u frames of %u bytes: they need %u MiB of the memory for all ports",
         port->device.name, frames, bytes, (uint32_t)((uint64_t)frames * (room + before) >> 20));
 }
 
@@ -103,7 +106,7 @@ static uint32_t mtu_choose(struct dpdk_device *device, const struct rte_eth_dev_
     if (info->max_mtu >= RTE_ETHER_MIN_MTU)
         most = RTE_MIN(most, info->max_mtu);
     if (most > RTE_ETHER_MTU && most <= RTE_ETHER_MTU + 2 * RTE_VLAN_HLEN)
-        most = RTE_ETHER_MTU; /* the driver counts the space for VLAN tags, too */
+        most = RTE_ETHER_MTU; /* the driver's limit includes space for VLAN tags */
     device->frame_bytes = most + header;
     return most;
 }
@@ -158,7 +161,7 @@ static void wake_open(struct dpdk_port *port)
     bool added = port->epoll >= 0 &&
                  rte_eth_dev_rx_intr_ctl_q(port->id, 0, port->epoll, RTE_INTR_EVENT_ADD, NULL) == 0;
     int err = added ? rte_eth_dev_rx_intr_enable(port->id, 0) : 0;
-    if (err == -ENOTSUP) /* an interrupt that cannot be disabled is always enabled */
+    if (err == -ENOTSUP) /* the driver cannot switch the interrupt off or on: it is always on */
         err = 0;
     if (err != 0)
         rte_eth_dev_rx_intr_ctl_q(port->id, 0, port->epoll, RTE_INTR_EVENT_DEL, NULL);

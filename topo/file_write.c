@@ -115,8 +115,8 @@ int topo_write(const struct topo_graph *graph, FILE *to)
 {
     fprintf(to,
             "#\n# Topology file: %s, %u nodes, %u switches\n# Written by fabemu %s; the format "
-            "is that of ibnetdiscover, and level=N\n# says how high the next switch is: routes "
-            "go up, then down.\n#\n",
+            "is that of ibnetdiscover, and level=N\n# is the level of the switch that is listed "
+            "after it: routes go up, then down.\n#\n",
             graph->spec, graph->nodes, graph->switches, FABEMU_VERSION);
     for (uint32_t s = 0; s < graph->switches; s++)
         write_switch(to, graph, s);

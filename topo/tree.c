@@ -218,8 +218,9 @@ static int grow_member(struct grow *g, uint32_t dst)
 
 /*
  * Remove switches from the top of the tree that have only one port in the tree. In a damaged
- * network, all members may be below a switch that the climb did not visit. Then the switches above
- * that switch have nothing to combine or copy.
+ * network, the climb may end at a higher switch than necessary: it may not visit a lower switch
+ * that has all members below. Then the switches of the tree above this lower switch have nothing to
+ * combine or copy.
  */
 static void drop_idle_tops(struct grow *g)
 {

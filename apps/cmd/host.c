@@ -364,7 +364,8 @@ static int fork_host(struct host *host, const struct fabric_config *config, int 
     host->pid = fork();
     if (host->pid == 0) {
         close(pair[0]);
-        exit(host_main(host, config, listen_fd, pair[1], plan)); /* stdio is flushed */
+        /* exit() prints no line twice, because stdio's buffers were flushed before fork() */
+        exit(host_main(host, config, listen_fd, pair[1], plan));
     }
     close(pair[1]);
     if (host->pid < 0) {
@@ -441,7 +442,8 @@ void host_print_event(struct json_object *event)
     else if (strcmp(what, "refused") == 0)
         print_message("%s", emu_json_text(event, "error", ""));
     else if (strcmp(what, "time_over") == 0)
-        print_message("simulated time has ended after 53 days: all processes waited until then");
+        print_message("simulated time has ended after 53 days, its limit: every process waits, and "
+                      "nothing was to happen before this limit");
     else if (strcmp(what, "disagreement") == 0)
         standstill_disagreement(event);
 }

@@ -233,9 +233,9 @@ static const struct option_row rows[] = {
     {"set", "FIELD=VALUE", "override a field of the profile; may be repeated", read_set,
      .group = OPTIONS_FABRIC},
     {"compute", "none|cpu[:SCALE]|count[:NS]|record:FILE|replay:FILE",
-     "with --clock virtual: time that the program computes between calls; none (default); cpu: "
-     "SCALE (default 1) times its CPU time; count: NS (default 0.25) for each instruction; "
-     "record: as cpu, and write the times to FILE; replay: the times in FILE",
+     "with --clock virtual: simulated time that the program's computing between calls takes. none "
+     "(default): no time; cpu: SCALE (default 1) times its CPU time; count: NS (default 0.25) for "
+     "each instruction; record: as cpu, and write the times to FILE; replay: the times in FILE",
      read_compute, .group = OPTIONS_COMPUTE},
     {"goal", "FILE",
      "with --clock virtual: write FILE, a GOAL program with the messages and the computing of "

@@ -635,7 +635,7 @@ static const struct options_command run_command = {
 
 static const struct option_row rows[] = {
     {"standstill", "TIME[:end]|off",
-     "report when nothing has moved for TIME (default 5s), and with :end end the run",
+     "if nothing has moved for TIME (default 5s), report it; with :end, this also ends the run",
      .read = standstill_read},
 };
 

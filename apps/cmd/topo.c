@@ -37,9 +37,9 @@ static const struct options_command topo_command = {
              "             a folded Clos network of switches with R ports; in the lowest level\n"
              "             F ports lead down for each one that leads up\n"
              "  clos:down=D0xD1..,up=U0..[,cables=C1..]\n"
-             "             a folded Clos network by levels, lowest first: each switch has D\n"
-             "             ports down and U ports up; C1, C2..: number of parallel cables\n"
-             "             from a switch of level 1, 2.. to each switch below it\n"
+             "             a folded Clos network. Levels count from 0, the lowest. D0 and U0:\n"
+             "             ports down and up of each switch of level 0; C1: number of parallel\n"
+             "             cables from a switch of level 1 to each switch of level 0 below it\n"
              "  FILE       output of ibnetdiscover or of --write. Its name must have a '/', or\n"
              "             end in .topo, .txt or .net\n"
              "docs/topo.md has examples and the format of files.",
@@ -146,10 +146,10 @@ static void print_checked(FILE *out, const struct topo_checked *checked)
         fputs(" all lead up and then down, so waits form no cycle: no deadlock\n", out);
     else
         fprintf(out,
-                " %s channel%s, and %s wait%s of one channel for another "
-                "(routes, multicast, combining) that form%s no cycle: no deadlock\n",
-                amount_count(checked->channels).text, plural_s(checked->channels),
+                " %s wait%s between %s channel%s (of routes, multicast and combining) form%s no "
+                "cycle: no deadlock\n",
                 amount_count(checked->waits).text, plural_s(checked->waits),
+                amount_count(checked->channels).text, plural_s(checked->channels),
                 checked->waits == 1 ? "s" : "");
 }
 

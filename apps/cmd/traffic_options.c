@@ -279,7 +279,8 @@ static const struct option_row rows[] = {
      "collectives: by switches or adapters (default); by messages in rounds, each of which reaches "
      "K times as many nodes (default 2); or by messages in a tree, binomial or with K children",
      .read = read_collective, .group = USE_COLLECTIVE},
-    {"processes", "N", "collectives: processes of a node, of which one communicates (default 1)",
+    {"processes", "N",
+     "collectives: processes of each node; one of them communicates for all (default 1)",
      .at = AT(config.processes), OPTIONS_RANGE(1, 1024), .group = USE_COLLECTIVE},
     {"noise", "PERIOD:LENGTH", "collectives: each node is interrupted for LENGTH once per PERIOD",
      .read = read_noise, .group = USE_COLLECTIVE},

@@ -35,7 +35,7 @@ static int revert_here(struct injector *in, struct injection *f)
 {
     int err = 0;
 
-    f->on = false; /* clear it first: inject_set() slows a link by the faults that are still `on` */
+    f->on = false; /* first: inject_set() computes a link's speed from all faults with `on` */
     targets_hold(in, f, true);
     for (uint32_t i = 0; !fault_at_once(f->fault.kind) && i < f->applied; i++) {
         int one = inject_set(in, f, &f->targets.target[i], false);
@@ -264,8 +264,8 @@ struct injection *inject_find(const struct injector *in, uint32_t id)
 }
 
 /*
- * Remove those of the faults @ids, which are in ascending order, that are over. Call @each with
- * each of them first.
+ * Remove each fault in @ids that is over, but first call @each with it. @ids must be in ascending
+ * order.
  */
 static void list_remove(struct injector *in, const uint32_t *ids, uint32_t count,
                         void (*each)(void *ctx, const struct injector *in,
@@ -299,9 +299,9 @@ static void past_add(void *ctx, const struct injector *in, const struct injectio
 }
 
 /*
- * Remove faults that are over, except the last OVER_KEPT, and add their counts to in->past. Other
- * hosts remove the same faults, because only the coordinator knows which ones are over. If there is
- * no memory, keep all.
+ * Remove faults that are over, except the last OVER_KEPT, and add their counts to in->past. Only
+ * the coordinator knows which faults are over. So it chooses the faults, and tells other hosts to
+ * remove the same ones. If there is no memory, keep all.
  */
 static void list_trim(struct injector *in)
 {

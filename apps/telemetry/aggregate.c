@@ -49,8 +49,9 @@ static uint32_t span_of(const struct topo_switch *sw)
 
 /*
  * Return the sort key of switch @s. Switches of one level form a group if they are above the same
- * nodes. They also form a group if each is above at most @block nodes, and the first of these nodes
- * is in the same range: ranges are made by dividing node numbers by @block.
+ * nodes. Small switches, which are above at most @block nodes, form larger groups: node numbers are
+ * divided into ranges of @block, and all small switches of one level whose first node is in the
+ * same range form a group.
  */
 static struct telemetry_key key_of_switch(const struct topo_graph *graph, uint32_t s,
                                           uint32_t block)

@@ -12,7 +12,7 @@ struct json_object;
 #define TELEMETRY_EVERY_MOST_MS  3600000u
 
 struct telemetry_filter {
-    bool aggregates; /* false: send lines about the whole network */
+    bool aggregates; /* false: send rows of single switches, nodes and cables */
     uint32_t *block; /* blocks to open, by number */
     size_t count;    /* number of entries of @block */
 };
@@ -26,7 +26,7 @@ int telemetry_filter_read(struct telemetry_filter *ret, struct json_object *requ
 void telemetry_filter_free(struct telemetry_filter *filter);
 
 /*
- * A filter that was applied to one network. If all fields are 0, lines are about the whole network.
+ * A filter that was applied to one network. If all fields are 0, nothing is aggregated.
  */
 struct telemetry_format {
     bool is_aggregated;

@@ -7,10 +7,10 @@
  * at a time. It is fastest if the sender and the worker share a core. Then the worker finds the
  * sender's data in the caches of that core, and the receiver, which has the most work, gets the
  * other core. The scheduler cannot know that: all three threads are always runnable, so it leaves
- * them where they are. If several processes send streams, the worker follows none of them. An
- * all-reduce of 1 MB by messages, in which each of 4 ranks sends streams, took 1.2 times as long
- * when the worker followed every sender, because the all-reduce ends only when its slowest rank has
- * finished.
+ * them where they are. If several processes send streams, the worker follows none of them. When it
+ * followed every sender, an all-reduce of 1 MB by messages, in which each of 4 ranks sends streams,
+ * took 1.2 times as long. Each move helps only one rank, but the all-reduce ends only when its
+ * slowest rank has finished.
  *
  * The worker is moved, but not bound: the scheduler may move it again. The worker never moves to a
  * core that it may not use. The core numbers that processes report are not verified otherwise. A

@@ -27,7 +27,7 @@
       "after a process leaves or dies, no other one attaches at its node")               \
     X(leave, "leave", 10000, "peers do not confirm the data of a process that detaches") \
     X(farewell, "farewell", 1000,                                                        \
-      "peers have confirmed its data, but not that the process detaches")                \
+      "peers do not answer a process that detaches, but have confirmed its data")        \
     X(drain, "drain", 2000, "a libfabric endpoint that is closed has sends in flight")   \
     X(detach, "detach", 2000, "the fabric does not confirm that a process detaches")
 

@@ -38,8 +38,8 @@ struct emu_tap_area {
     uint32_t slots; /* per ring; a power of two */
     uint32_t clock; /* enum emu_clock_mode */
     uint32_t snap_bytes;
-    uint32_t unit_ps; /* clock virtual: unit of the times in the file, 1 or 1000 ps */
-    uint64_t bytes;   /* size of the file */
+    uint32_t unit_ps; /* clock virtual: unit of times in the reader's capture file, 1 or 1000 ps */
+    uint64_t bytes;   /* size of this memory */
 };
 
 /**

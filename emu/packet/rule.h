@@ -91,7 +91,10 @@ enum emu_fault_what {
     EMU_FAULT_DELAY,        /* it is delayed by by_ps and a random part of jitter_ps */
     EMU_FAULT_SLOW,         /* only counted here; emu_tx_slow() slows the wire */
     EMU_FAULT_STICK,        /* only in the log, not in rules: the entry waited at a stuck port */
-    /* only log the nth match; in a combine unit, each operation's first contribution matches */
+    /*
+     * only log the nth match in each group. If the rule is for a combine unit, it matches the first
+     * contribution to each operation, instead of entries
+     */
     EMU_FAULT_SEE
 };
 

@@ -52,8 +52,8 @@ size_t switch_bytes(uint32_t ports, const struct emu_profile *profile);
 bool switch_links_are_lossless(const struct emu_profile *profile);
 
 /**
- * switch_supports_link_down - return whether the profile's kind of switch supports switch_link(), after
- * which no new segments use a link that is down. Pure.
+ * switch_supports_link_down - return whether the profile's kind of switch supports switch_link(),
+ * after which no new segments use a link that is down. Pure.
  */
 bool switch_supports_link_down(const struct emu_profile *profile);
 

@@ -18,7 +18,7 @@
 
 enum route_state {
     ROUTE_UNKNOWN,
-    ROUTE_FOLLOWED, /* being followed: a route that comes back to the switch is a circle */
+    ROUTE_FOLLOWED, /* being followed: a route that comes back to the switch is a cycle */
     ROUTE_ARRIVES,  /* all routes from the switch reach the destination */
     ROUTE_WRONG     /* some routes do not reach it; this has been reported */
 };
@@ -66,7 +66,7 @@ static bool route_by(const struct routes_audit *a, uint32_t s, uint32_t port)
     if (end->kind == TOPO_END_NODE)
         return end->id == a->to || route_wrong(a, s, port, "ends at another node");
     if (a->state[end->id] == ROUTE_FOLLOWED)
-        return route_wrong(a, s, port, "goes in a circle");
+        return route_wrong(a, s, port, "goes in a cycle");
     if (a->state[end->id] != ROUTE_UNKNOWN)
         return a->state[end->id] == ROUTE_ARRIVES;
     if (!emu_ports_any(topo_route_ports(route_now(a, end->id), a->to)))

@@ -14,7 +14,7 @@
 
 /**
  * command_find - search PATH for program @name. @file: gets its path; a buffer of PATH_MAX bytes.
- * Errors: EACCES, it is not executable; ENOENT.
+ * Returns 0, EACCES (found, but not executable) or ENOENT.
  */
 int command_find(const char *name, char *file);
 

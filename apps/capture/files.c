@@ -60,7 +60,7 @@ static bool names_make(struct capture_files *files)
 int capture_files_open(struct capture_files *ret, const char *path,
                        const struct capture_limits *limits, int64_t until_ms)
 {
-    bool is_stdout = strcmp(path, "-") == 0;
+    bool is_stdout = output_is_stdout(path);
     int err;
 
     *ret = (struct capture_files){.path = path, .limits = *limits};

@@ -81,7 +81,7 @@ static bool read_capture(void *into, const char *value, const char **right)
 
     *right = "the name of a file; fabemu capture -w - writes to standard output";
     options->capture = value;
-    return *value != '\0' && strcmp(value, "-") != 0;
+    return *value != '\0' && !output_is_stdout(value);
 }
 
 static bool read_set(void *into, const char *value, const char **right)
@@ -609,14 +609,16 @@ static bool rdtsc_can_fault(void)
 /* Refuse two results on standard output, because no reader could tell them apart. */
 static int check_stdout(const struct options *options, const struct options_command *command)
 {
-    int count = output_is_stdout(options->report) + output_is_stdout(options->events) +
-                output_is_stdout(options->record) + output_is_stdout(options->goal);
+    int count =
+        output_is_stdout(options->report) + output_is_stdout(options->events) +
+        output_is_stdout(options->record) + output_is_stdout(options->goal) +
+        (options->compute.mode == EMU_COMPUTE_RECORD && output_is_stdout(options->compute_file));
 
     if (count <= 1)
         return -1;
     return options_usage_error(command->name,
-                               "only one of --report, --events, --record and --goal can go to "
-                               "standard output; choose files for the others");
+                               "only one of --report, --events, --record, --goal and --compute "
+                               "record can go to standard output; choose files for the others");
 }
 
 static int check_together(const struct options *options, const struct options_command *command)

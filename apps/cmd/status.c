@@ -44,9 +44,12 @@ static const struct options_command down_command = {
  */
 static int ask_down(const char *name, int *pidfd, pid_t *owner, char *error, size_t error_bytes)
 {
-    struct json_object *reply;
-    struct json_object *request = json_add_number(query_request("status"), "wait", 0);
-    int err = query_fabric(name, request, NULL, &reply, owner, error, error_bytes);
+    struct json_object *reply, *request = query_request("status");
+    int err;
+
+    /* do not wait for other hosts: SIGTERM ends the fabric sooner */
+    json_object_object_add(request, "wait", json_object_new_boolean(false));
+    err = query_fabric(name, request, NULL, &reply, owner, error, error_bytes);
 
     *pidfd = *owner > 0 ? pidfd_open(*owner, 0) : -1;
     if (!err) {

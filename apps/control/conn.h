@@ -84,8 +84,7 @@ int conn_wait(struct conn *conn, struct json_object **ret, int timeout_ms);
 /**
  * conn_query - send and release @request, and wait at most @timeout_ms for the reply, which may be
  * a refusal. Events that arrive before the reply are dropped, except the event "wait", which
- * replaces the time limit (docs/control.md). Errors: as conn_put() and
- * conn_wait().
+ * replaces the time limit (docs/control.md). Errors: as conn_put() and conn_wait().
  */
 int conn_query(struct conn *conn, struct json_object *request, struct json_object **ret,
                int timeout_ms);
@@ -130,9 +129,9 @@ struct json_object *query_request(const char *command);
 
 /**
  * query_fabric - send and release @request to fabric @name, and wait for the reply, which the
- * caller releases. The time limit is 5 s. If the fabric waits for its other hosts, it is the time
- * that the fabric states, and a line is printed every 9 s; but not if @request has a field "wait"
- * of its own. @fields: fields that the reply must have; may be NULL. @owner: as in
+ * caller releases. The time limit is 5 s. If the fabric waits for its other hosts, the limit is the
+ * time that the fabric states, and a line is printed every 9 s. A request with "wait": false keeps
+ * the limit of 5 s. @fields: fields that the reply must have; may be NULL. @owner: as in
  * paths_connect(). Errors, with one line in @error: -ETIMEDOUT, no reply; -EINVAL, the fabric
  * refuses because the request is wrong; -EPROTO, it refuses for another reason, or the reply lacks
  * a field; as paths_connect().

@@ -128,7 +128,8 @@ static void drop_notify(struct daemon *daemon, struct daemon_drops *drops,
         json_add_number(event, "group", drop->group);
         daemon_group_fail(daemon, drop->group, why);
     }
-    daemon_publish(daemon, json_add_text(event, "why", why));
+    daemon_publish_from(daemon, fabric_drop_host(daemon->fabric, drop),
+                        json_add_text(event, "why", why));
 }
 
 static void drop_take(struct daemon *daemon, struct daemon_drops *drops,
@@ -147,7 +148,7 @@ static void drop_take(struct daemon *daemon, struct daemon_drops *drops,
     json_add_switch(event, daemon->graph, drop->sw);
     json_add_text(event, "state", drop->what == FABRIC_UNIT_OUT ? "out of service" : "in service");
     json_add_number(event, "groups_moved", drop->moved);
-    daemon_publish(daemon, event);
+    daemon_publish_from(daemon, fabric_drop_host(daemon->fabric, drop), event);
 }
 
 void daemon_drops_step(struct daemon *daemon, struct daemon_drops *drops, uint64_t now_ps)

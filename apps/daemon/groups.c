@@ -184,7 +184,8 @@ static void group_publish(struct daemon *daemon, const struct daemon_group *grou
         json_add_number(event, "by", (uint64_t)by);
     if (*why)
         json_add_text(event, "why", why);
-    daemon_publish(daemon, event);
+    daemon_publish_from(daemon, by < 0 ? 0 : fabric_node_host(daemon->config->fabric, (uint32_t)by),
+                        event);
 }
 
 /* --- leaving ------------------------------------------------------------------------ */

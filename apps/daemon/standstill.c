@@ -108,7 +108,7 @@ static void mismatch_publish(struct daemon *daemon, struct client *client)
             json_object_array_add(who, process_build(daemon, nodes[i]));
     json_object_object_add(event, "attached", who);
     json_object_object_add(event, "disagreement", mismatch_build(client));
-    daemon_publish(daemon, json_object_get(event));
+    daemon_publish_from(daemon, daemon_client_host(client), json_object_get(event));
     daemon_notify_owner(daemon, event);
 }
 

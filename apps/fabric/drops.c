@@ -62,8 +62,7 @@ static bool drops_are_full(const struct fabric_drops *drops)
     return drops->count - drops->taken >= FABRIC_DROPS_MOST;
 }
 
-/* Return the host whose device has found the loss. The loss's nodes, switch and cable exist. */
-static uint32_t drop_host(const struct fabric *fabric, const struct fabric_drop *drop)
+uint32_t fabric_drop_host(const struct fabric *fabric, const struct fabric_drop *drop)
 {
     if (drop->what == FABRIC_LOST_SEGMENT || drop->what == FABRIC_LOST_OF_GROUP)
         return fabric_direction_host(fabric, 2 * drop->cable + drop->out, false);
@@ -99,7 +98,7 @@ static void drop_add(struct fabric *fabric, const struct fabric_drop *drop)
         return;
     *recent = drops->count;
     drops->urgent += drop->what != FABRIC_LOST_SEGMENT;
-    drops->held[drop_host(fabric, drop)]++;
+    drops->held[fabric_drop_host(fabric, drop)]++;
     drops->at[drops->count] = *drop;
     drops->at[drops->count++].found_ns = emu_now_ns();
 }
@@ -153,7 +152,8 @@ static bool loss_is_sane(const struct fabric *fabric, uint32_t host, const struc
         drop->from >= graph->nodes || !host_has_group(fabric, host, drop))
         return false;
     return (!unicast || drop->to < graph->nodes) &&
-           (!on_cable || drop->cable < fabric->links.count) && drop_host(fabric, drop) == host;
+           (!on_cable || drop->cable < fabric->links.count) &&
+           fabric_drop_host(fabric, drop) == host;
 }
 
 /* Return whether the queue has space for a loss that @host reports; if not, the loss is dropped. */
@@ -587,7 +587,7 @@ bool fabric_drop_take(struct fabric *fabric, struct fabric_drop *ret)
         if (drops->urgent)
             urgent_first(drops);
         *ret = drops->at[drops->taken++];
-        drops->held[drop_host(fabric, ret)]--;
+        drops->held[fabric_drop_host(fabric, ret)]--;
         if (!fabric->mirror || drop_apply(fabric, ret))
             return true;
     }

@@ -15,12 +15,13 @@
  * the segment.
  * (2) Otherwise the manager gives the segment back to the switch that holds it, as an arrival at
  * the port of the dead link. The switch sends it out of another port, which its present tables
- * allow. This port leads upwards only if the segment was travelling upwards. Such a segment spends
- * a credit of the dead link's opposite direction, so the switch has space. One credit always
- * remains for segments of rule (1), which travel downwards and must not wait for segments that
- * travel upwards. The link comes up again only after all segments that were given back have left
- * (switch_is_clear()). So no cycle of waits can form. (With buffers=input_xpoint there is a FIFO at
- * each input, and in it segments of rule (1) do queue behind segments of rule (2).)
+ * allow. This port leads upwards only if the segment was travelling upwards. Each segment that is
+ * given back spends a credit of the dead link's opposite direction, so the switch has space. One
+ * credit always remains for segments of rule (1), which travel downwards and must not wait for
+ * segments that travel upwards. The link comes up again only after all segments that were given
+ * back have left (switch_is_clear()). So no cycle of waits can form. (With buffers=input_xpoint
+ * there is a FIFO at each input, and in it segments of rule (1) do queue behind segments of rule
+ * (2).)
  * (3) If neither switch has a route for the segment, it waits for new tables, or for the link.
  *
  * A segment whose source cannot reach its destination at all also waits, until the manager decides

@@ -336,7 +336,10 @@ struct emu_profile fabric_profile_on(const struct fabric_config *config);
 
 /* --- engines.c --- */
 
-/* Return the number of ports of a switch; return that of all engines. Both include units. Pure. */
+/*
+ * fabric_switch_ports - return how many ports a switch has, with the port of its unit engine. Pure.
+ * fabric_engine_numbers - return how many engines all nodes and switches have. Pure.
+ */
 uint32_t fabric_switch_ports(const struct fabric_config *config);
 uint32_t fabric_engine_numbers(const struct fabric_config *config);
 

@@ -216,11 +216,14 @@ struct fabric_drop {
  * of service; if it is EMU_NEVER, leave them in service. Call this a few times per @bound_ps.
  * fabric_drop_take() - take the next loss from the queue; false: the queue is empty.
  * fabric_drops_left() - return the length of the queue. A failed group cannot recover: its members
- * have to leave it. Thread: manager, workers run.
+ * have to leave it. Thread of these: manager, workers run.
+ * fabric_drop_host() - return the host whose device has found a loss, whose nodes, switch and cable
+ * exist. Pure.
  */
 void fabric_drops_find(struct fabric *fabric, uint64_t now_ps, uint64_t bound_ps);
 bool fabric_drop_take(struct fabric *fabric, struct fabric_drop *ret);
 uint32_t fabric_drops_left(const struct fabric *fabric);
+uint32_t fabric_drop_host(const struct fabric *fabric, const struct fabric_drop *drop);
 
 /**
  * fabric_combine_waiting - return the number of contributions that wait at the combine units of a

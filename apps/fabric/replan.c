@@ -4,7 +4,7 @@
  *
  * With acknowledgments, the old tree's tables are removed from all switches before the new ones are
  * published. If some switches had the old tables and some the new ones, a packet might reach a
- * member twice, or travel in a circle. Between the two steps a packet to the group gets a NACK, and
+ * member twice, or travel in a cycle. Between the two steps a packet to the group gets a NACK, and
  * its adapter retransmits it, so that operations continue. The tree of adapters does not change,
  * and the adapters keep their partial results.
  *

@@ -48,7 +48,7 @@ static bool pending_remote(const struct fabric *fabric, uint32_t node, struct em
         !mirror->pending(mirror->ctx, fabric_node_host(&fabric->config, node), node, &copy))
         return false;
     emu_pending_check(&copy, fabric->config.graph->nodes, fabric_process_ns(fabric));
-    if (!names_members(fabric, node, &copy.mismatch))
+    if (copy.mismatch.node != EMU_PENDING_ANY && !names_members(fabric, node, &copy.mismatch))
         copy.mismatch.node = EMU_PENDING_ANY;
     *ret = copy;
     return true;

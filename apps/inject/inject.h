@@ -61,8 +61,8 @@ struct inject_remote {
     /* hits of fault @id that these hosts last reported. @hosts: a bit for each host. */
     uint64_t (*hits)(void *ctx, uint32_t id, uint64_t hosts);
     /*
-     * let the other hosts call injector_forget(), whose numbers of hits are those that they last
-     * reported
+     * tell the other hosts to call injector_forget(). From then on, hits() returns the numbers that
+     * they reply.
      */
     void (*forget)(void *ctx, const uint32_t *ids, uint32_t count);
     void *ctx;

@@ -76,8 +76,8 @@ struct injection *inject_find(const struct injector *in, uint32_t id);
 /*
  * inject.c: add a fault to the list; the caller sets its time to begin, or lets it wait. @id: its
  * number, which on the coordinator is above all listed ones. If the list is full, faults that are
- * over leave it, except the last OVER_KEPT; but not on other hosts (injector_forget()). NULL: no
- * memory, or LISTED_MOST faults are listed.
+ * over leave it, except the last OVER_KEPT. On other hosts they leave it only by injector_forget().
+ * NULL: no memory, or LISTED_MOST faults are listed.
  */
 struct injection *inject_list(struct injector *in, uint32_t id, const struct fault *fault);
 

@@ -243,7 +243,7 @@ static struct telemetry_finished *finished_oldest(struct telemetry *t, uint32_t 
     return oldest;
 }
 
-/* Add an entry, unless it would replace one of the same host that is not older. */
+/* Add an entry, unless it would replace a younger one of the same host. */
 static void finished_add(struct telemetry *t, uint32_t host, const struct emu_finished *one,
                          uint32_t members, uint64_t sample)
 {

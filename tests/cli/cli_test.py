@@ -491,10 +491,13 @@ class CliTest(FabemuCase):
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertIn("event", json.loads(run.stdout.splitlines()[0]))
         for options in (("--report", "-", "--events", "-"), ("--record", "-", "--report=-"),
-                        ("--events", "/dev/stdout", "--record", "-")):
+                        ("--events", "/dev/stdout", "--record", "-"),
+                        ("--clock=virtual", "--compute=record:-", "--report", "-")):
             both = self.fabemu("run", "--topo", "kary:2,2", *options, "--", "true")
             self.assertEqual((both.returncode, both.stdout), (2, ""), options)
             self.assertIn("only one of --report, --events, --record", both.stderr)
+        capture = self.fabemu("run", "--topo", "kary:2,2", "--capture", "/dev/stdout", "--", "true")
+        self.assertEqual((capture.returncode, capture.stdout), (2, ""))
         up = self.start("up", "--topo", "kary:2,2", "--report", "-", "u")
         self.assertTrue(until(lambda: self.fabemu("status", "u").returncode == 0))
         self.assertEqual(self.fabemu("down", "u").returncode, 0)

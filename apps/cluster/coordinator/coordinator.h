@@ -250,7 +250,7 @@ void coordinator_query_end(struct coordinator *coord, enum coordinator_query_kin
 
 /**
  * coordinator_request_ms - return a time limit for the reply to a request that waits for a query of
- * kind @of: as long as slow hosts may delay the reply until they are lost.
+ * kind @of: an estimate of how long slow hosts may delay the reply until they are lost.
  */
 uint64_t coordinator_request_ms(const struct coordinator *coord, enum coordinator_query_kind of);
 

@@ -16,7 +16,7 @@
 #include "emu/util/count.h"
 #include "emu/util/now.h"
 
-/* how many operations a client may have to wait for until it gets the reply to its request */
+/* for how many operations the time limit of a request leaves time; more are rare */
 #define OPERATIONS 8u
 
 /* --- audits added up ---------------------------------------------------------------------- */

@@ -409,7 +409,7 @@ static void tables__a_wrong_entry_is_found(void)
     CU_ASSERT_EQUAL_FATAL(other->sw, 0);
     with_route(&d, 0, emu_bit(other->port), "switch 0 port", "to node 0 ends at another node");
     first_cable(&d, 0, &port);
-    with_route(&d, 0, emu_bit(port), "switch", "to node 0 goes in a circle");
+    with_route(&d, 0, emu_bit(port), "switch", "to node 0 goes in a cycle");
     damage_close(&d);
 }
 

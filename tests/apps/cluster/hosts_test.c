@@ -1337,7 +1337,7 @@ static struct slow_channel {
     struct conn coordinator, agent;
 } slow_channel;
 
-#define SLOW_MS 600
+#define SLOW_MS 1500
 
 /* Pass on what arrives at one end of the control channel to the other. Delay each reply. */
 static bool passes_on(struct conn *from, struct conn *to, int delay_ms)
@@ -1393,7 +1393,7 @@ static void slow_host__is_lost_during_a_long_operation(void)
     struct conn conn[4];
 
     fixture_make("oq2004", false);
-    fixture.hosts.call_ms = 2 * SLOW_MS - 200;
+    fixture.hosts.call_ms = 2 * SLOW_MS - 500;
     slow_channel_begin(2);
     fixture_go();
     for (uint32_t i = 0; i < 3; i++)

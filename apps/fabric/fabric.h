@@ -122,7 +122,8 @@ uint64_t fabric_reached_ps(const struct fabric *fabric);
 
 /**
  * fabric_outside_ns - clock virtual: return for how long the process at @node has slept outside the
- * fabric, in ns of the host's time. 0: never, or the node has no process. Thread: manager.
+ * fabric, in ns of the host's time. Sleeps after its last operation do not count. 0: never, or the
+ * node has no process. Thread: manager.
  */
 uint64_t fabric_outside_ns(const struct fabric *fabric, uint32_t node);
 

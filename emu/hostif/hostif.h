@@ -30,7 +30,7 @@
 #include "emu/packet/seg.h"
 
 #define EMU_HOSTIF_MAGIC   0x656764656d756266u /* "fbumedge" */
-#define EMU_HOSTIF_VERSION 28u                 /* of the region, and of the control protocol */
+#define EMU_HOSTIF_VERSION 29u                 /* of the region, and of the control protocol */
 
 /* Kinds of collectives, and reasons not to run one in the network: FABEMU_COLLS, FABEMU_WHYS. */
 #define EMU_HOSTIF_COLLS   11

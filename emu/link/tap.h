@@ -86,7 +86,7 @@ struct emu_tap_filter {
 /* A link end with a tap. */
 struct emu_tap_end {
     const void *end; /* emu_tx or emu_rx */
-    uint32_t sends;  /* interface on which this end sends; an emu_rx sends credits and ACKs */
+    uint32_t sends;  /* interface on which this end sends; an emu_rx sends credits, ACKs, NACKs */
     uint32_t takes;  /* emu_rx of a hostif link: interface of arrivals; else EMU_TAP_NOWHERE */
     bool packets;    /* the cable has channels */
     uint64_t peeked; /* hostif link: identifies the last segment that emu_tap_peeked() recorded */

@@ -194,7 +194,10 @@ static inline uint32_t emu_packet_last_wire(uint32_t bytes, uint32_t segments)
     return EMU_CONT_BYTES + bytes - emu_packet_most(segments - 1);
 }
 
-/** emu_packet_wire_bytes - return the length on the wire of segment @index of a packet. */
+/**
+ * emu_packet_wire_bytes - return the length on the wire of segment @index of a packet, whose
+ * payload has @bytes bytes.
+ */
 static inline uint32_t emu_packet_wire_bytes(uint32_t bytes, uint32_t index)
 {
     uint32_t segments = emu_packet_segments(bytes);

@@ -605,7 +605,7 @@ int emu_profile_load(struct emu_profile *ret, const char *what, char *error, siz
     return err;
 }
 
-/* For each value of `buffers`, which field has the number of credits of a cable to a switch. */
+/* The field with the number of credits of a cable to a switch, for each value of `buffers`. */
 struct buffers {
     size_t slots; /* offset of the field in struct emu_profile */
     bool has_raw; /* clock raw has raw_xpoint_slots credits; false: at least so many */

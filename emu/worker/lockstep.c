@@ -206,8 +206,8 @@ static void end_wait(struct emu_hostif *hostif, uint64_t at_ps)
 
 /*
  * Count the sleeps after which the process has posted an operation or found one complete. Sleeps
- * after its last operation have no effect on the results: in MPI_Finalize() it sleeps until the
- * launcher has time for it.
+ * after its last operation change only the time that it then reads from a clock: in MPI_Finalize()
+ * it sleeps until the launcher has time for it.
  */
 static void count_sleeps(struct emu_hostif *hostif)
 {

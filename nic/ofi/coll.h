@@ -12,7 +12,7 @@
 #include "nic/ofi/ep.h"
 
 #define OFI_AV_SET_ADDR (UINT64_C(1) << 62)     /* the address of every set */
-#define OFI_MC_ADDR     (UINT64_C(1) << 62 | 1) /* the first group's; others follow */
+#define OFI_MC_ADDR     (UINT64_C(1) << 62 | 1) /* address of the first group */
 /*
  * Each process's queue for the messages of join.c. No endpoint gets it: a port P stands for the
  * queues 2P and 2P + 1, except that port 0 stands for any two free queues.

@@ -419,9 +419,7 @@ static const struct wrong_file {
      "be higher"},
     {"Switch\t : 0x0010e08028c7a0a0 ports 36 \"x\" enhanced port 0 lid 3 lmc 0\n",
      "net, line 1: this is a list of devices without their cables; run ibnetdiscover without -l, "
-     "-S, "
-     "-H "
-     "and -R"},
+     "-S, -H and -R"},
     {"SW     1  1 0x0008f10400410015 4x SDR - CA     4  1 0x8f1 ( 'a' - 'b' )\n",
      "net, line 1: this is a list of ports; run ibnetdiscover without -p"},
     {"Switch 4 \"s\"\n< [1] \"a\"[1]\n",

@@ -167,7 +167,7 @@ void dpdk_open_list(struct dpdk_open *ret);
  */
 int dpdk_open_claim(const struct dpdk_open *before, int family);
 
-/** dpdk_socket_prepare - let the kernel drop all other frames; enlarge the send buffer. */
+/** dpdk_socket_prepare - let the kernel drop other protocols' frames; enlarge the send buffer. */
 void dpdk_socket_prepare(int fd);
 
 struct dpdk_port {

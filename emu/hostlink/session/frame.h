@@ -57,7 +57,7 @@ struct emu_frame {
     uint32_t sent_ns; /* sender's clock when the frame was sent, low 32 bits; never 0 */
     /* sent_ns of the last received frame, plus the time since its arrival; 0: no such frame */
     uint32_t echo_ns;
-    /* number of frames that the sender of this one has received more than once */
+    /* number of needless retransmissions that the sender of this frame has received */
     uint32_t needless;
     /* low bits of the highest packet number received; echo_ns refers to this packet */
     uint32_t newest;

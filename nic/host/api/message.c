@@ -190,10 +190,13 @@ void fabemu_queue_close(struct fabemu_queue *queue)
         return;
     nic_lock(fab);
     last = queue->refs <= 1;
+    if (!last)
+        queue->refs--;
     nic_unlock(fab);
-    if (last)
-        nic_queue_withdraw(queue);
-    nic_lock(fab);
+    if (!last)
+        return;
+    nic_queue_withdraw(queue);
+    nic_lock(fab); /* meanwhile another thread may have opened the queue again */
     if (queue->refs > 1)
         queue->refs--;
     else

@@ -364,7 +364,8 @@ void nic_pending_sleep(struct fabemu *fab, uint64_t until_ns)
     if (pending->quiet_ns >= until_ns)
         return;
     pending->quiet_ns = until_ns;
-    pending->written_ns = nic_now_ns(fab) + 1; /* 0 would mean that nothing was ever published */
+    if (!pending->written_ns) /* 0 would mean that nothing was ever published */
+        pending->written_ns = nic_now_ns(fab) + 1;
     emu_pending_write(&fab->hostif.shared->pending, pending);
 }
 

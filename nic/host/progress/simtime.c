@@ -217,11 +217,14 @@ static bool read_clock(void *ctx, clockid_t id, struct timespec *ret)
     struct fabemu *fab = ctx;
     const struct emu_simtime *sim = &fab->hostif.shared->sim;
     bool real = id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE || id == CLOCK_TAI;
-    uint64_t ns;
+    uint64_t began_ps, ns;
 
     if (nic_is_defunct(fab) || !nic_sim_has_begun(fab))
         return false;
+    began_ps = nic_local_ps(fab);
     nic_outside_ends(fab);
+    if (nic_sim_is_owner(fab))
+        fab->sim.compute.idle_ps += nic_local_ps(fab) - began_ps;
     nic_call_begin(fab, &clock_call);
     if (nic_sim_is_owner(fab)) {
         nic_spend(fab, NIC_SIM_READ_PS);

@@ -380,7 +380,7 @@ static void sleep_outside(const struct process *p, uint32_t times)
     nic_sim_begin(p->fab);
     fabemu_await_time(p->fab);
     for (uint32_t i = 0; p->node == 1 && i < times; i++) {
-        if (i > 0) /* between two sleeps, it posts an operation */
+        if (i > 0) /* between two sleeps, count progress as if it had posted an operation */
             nic_sim_progress(p->fab);
         nanosleep(&duration, NULL);
     }

@@ -583,7 +583,7 @@ class TrafficTest(FabemuCase):
 
     def test_virtual_clock__is_not_for_up(self):
         self.one_line(self.fabemu("up", "--clock", "virtual"), 2, "--clock virtual", "raw or real",
-                      "fabemu traffic")
+                      "fabemu run, traffic and compare")
         self.assertEqual(self.fabemu("traffic", "--clock", "virtual", *SHORT).returncode, 0)
 
     def test_larger_than_memory__is_refused_at_once(self):

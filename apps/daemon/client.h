@@ -90,6 +90,7 @@ struct daemon {
     uint32_t hop_limit;         /* switches on the longest route */
     char fabric_id[17];         /* random: distinguishes this fabric from others of the same name */
     bool shutdown;              /* a signal or a request has asked the fabric to end */
+    bool ending;                /* the end was announced */
     bool owner_gone;
     bool busy;                /* some client has requests that can be handled now */
     bool standstill_reported; /* the supervisor has been notified of a standstill */

@@ -357,9 +357,9 @@ static int daemon_open(struct daemon *daemon)
 static void daemon_close(struct daemon *daemon, const char *why)
 {
     daemon_exiting_report(daemon, true);
-    daemon_operation(daemon);
+    if (daemon->coordinator)
+        coordinator_limit_calls(daemon->coordinator, true);
     telemetry_serve_close(daemon);
-    daemon_operation(daemon);
     timeline_serve_close(daemon);
     daemon_calls_close(daemon);
     daemon_goal_free(daemon);
@@ -412,6 +412,18 @@ static void await_remote(struct daemon *daemon)
         serve_round(daemon, (int)left_ms);
 }
 
+/*
+ * Begin a part of the shutdown. @limits: all its calls together wait for each host for a limited
+ * time. The supervisor restarts its own time limit.
+ */
+static void begin_part(struct daemon *daemon, bool limits)
+{
+    if (!daemon->coordinator)
+        return;
+    coordinator_limit_calls(daemon->coordinator, limits);
+    daemon_notify_owner(daemon, conn_event("ending"));
+}
+
 /* Announce the shutdown to all processes, and send the final report to the supervisor. */
 static void announce_end(struct daemon *daemon)
 {
@@ -421,14 +433,14 @@ static void announce_end(struct daemon *daemon)
         if (client->node >= 0)
             daemon_send(daemon, client, conn_event("shutdown"));
     daemon_queries_end(daemon);
+    daemon->ending = true;
+    begin_part(daemon, true);
     await_remote(daemon);
     daemon_exiting_report(daemon, true);
     daemon_calls_write(daemon);
-    if (daemon->coordinator)
-        coordinator_limit_calls(daemon->coordinator, true);
+    begin_part(daemon, true);
     report = daemon_report(daemon);
-    if (daemon->coordinator)
-        coordinator_limit_calls(daemon->coordinator, false);
+    begin_part(daemon, false);
     json_object_object_add(report, "check", audit_json(daemon->fabric, false));
     json_object_object_add(ended, "report", report);
     daemon_notify_owner(daemon, ended);

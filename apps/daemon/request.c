@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* request.c - the requests on the control socket (docs/control.md). */
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -531,13 +532,28 @@ void daemon_operation(struct daemon *daemon)
         coordinator_operation(daemon->coordinator);
 }
 
+/*
+ * Return whether a signal or the supervisor has asked the fabric to end, and the daemon has not
+ * begun with it yet.
+ */
+static bool must_end(const struct daemon *daemon)
+{
+    struct pollfd fds[2] = {{daemon->config->signal_fd, POLLIN, 0},
+                            {daemon->owner ? daemon->owner->conn.fd : -1, POLLIN, 0}};
+
+    return !daemon->ending && (daemon->shutdown || poll(fds, 2, 0) > 0);
+}
+
 void daemon_await(struct daemon *daemon)
 {
     if (!daemon->due.query_number)
         daemon->due.query_number = query_join(daemon, COORDINATOR_ANSWER);
 }
 
-/* Do the work that has waited for a query. Returns whether work waits for the next query. */
+/*
+ * Do the work that has waited for a query. Returns whether work waits for the next query. If the
+ * fabric must end, leave the work, because slow hosts could delay each part of it.
+ */
 static bool due_settle(struct daemon *daemon)
 {
     if (!daemon->due.query_number ||
@@ -547,13 +563,14 @@ static bool due_settle(struct daemon *daemon)
     daemon->due.admit = daemon->due.back;
     daemon->due.back = false;
     daemon_operation(daemon);
-    daemon_faults_due(daemon);
+    if (!must_end(daemon))
+        daemon_faults_due(daemon);
     daemon_operation(daemon);
-    if (daemon->due.standstill)
+    if (daemon->due.standstill && !must_end(daemon))
         daemon_standstill_tick(daemon);
     daemon->due.standstill = false;
     daemon_operation(daemon);
-    if (daemon->due.links)
+    if (daemon->due.links && !must_end(daemon))
         coordinator_links_mend(daemon->coordinator);
     daemon->due.links = false;
     return false;
@@ -575,7 +592,7 @@ static void query_ends(struct daemon *daemon, enum coordinator_query_kind of)
 
         if (client->query != query || client->gone)
             continue;
-        if (client->query_number > query->number) {
+        if (client->query_number > query->number || must_end(daemon)) {
             more = true;
             continue;
         }
@@ -590,12 +607,23 @@ static void query_ends(struct daemon *daemon, enum coordinator_query_kind of)
         query_begin(daemon, of);
 }
 
+/*
+ * Return whether a query is in progress. While hosts audit their parts, an earlier query remains in
+ * progress, because they execute no calls, and so the work after this query would block the daemon.
+ */
+static bool query_waits(const struct daemon *daemon, uint32_t of)
+{
+    bool audits = daemon->query[COORDINATOR_AUDIT].waits;
+
+    return daemon->query[of].waits && (of == COORDINATOR_AUDIT || !audits);
+}
+
 int daemon_queries_wait_ms(struct daemon *daemon)
 {
     int least = -1;
 
     for (uint32_t of = 0; of < COORDINATOR_QUERIES; of++)
-        if (daemon->query[of].waits)
+        if (query_waits(daemon, of))
             least = daemon_least_ms(least, coordinator_query_wait_ms(daemon->coordinator, of));
     return least;
 }
@@ -603,7 +631,7 @@ int daemon_queries_wait_ms(struct daemon *daemon)
 void daemon_queries_settle(struct daemon *daemon)
 {
     for (uint32_t of = 0; of < COORDINATOR_QUERIES; of++)
-        if (daemon->query[of].waits && coordinator_query_wait_ms(daemon->coordinator, of) == 0)
+        if (query_waits(daemon, of) && coordinator_query_wait_ms(daemon->coordinator, of) == 0)
             query_ends(daemon, of);
 }
 

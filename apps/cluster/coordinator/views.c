@@ -133,7 +133,8 @@ bool coordinator_view_pending(void *ctx, uint32_t host, uint32_t node, struct em
     size_t bytes;
 
     /* use the old data while some host has not answered a query: it would delay the fetch */
-    if (now_ns - *asked_ns >= PENDING_OLD_NS && !coord->query[COORDINATOR_ANSWER].waits) {
+    if (now_ns - *asked_ns >= PENDING_OLD_NS && !coord->query[COORDINATOR_ANSWER].waits &&
+        !coord->query[COORDINATOR_AUDIT].waits) {
         *asked_ns = now_ns;
         pending_fetch(coord);
     }

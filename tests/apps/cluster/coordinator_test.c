@@ -1924,6 +1924,23 @@ static void query__reply_that_is_read_late_counts(void)
     stage_close();
 }
 
+/* A host executes no calls during an audit, so the coordinator uses the old data meanwhile. */
+static void pending__is_not_fetched_during_an_audit(void)
+{
+    const struct fabric_mirror *mirror = stage_open("pending", reports);
+    struct fabric_audit sum = {.found = 0};
+    struct emu_pending pending;
+
+    answer_text = "{}";
+    coordinator_query_audit(stage.hosts, false, &sum);
+    CU_ASSERT_FALSE(mirror->pending(mirror->ctx, 1, 0, &pending));
+    CU_ASSERT_EQUAL(stage.asked, 0);
+    coordinator_query_end(stage.hosts, COORDINATOR_AUDIT);
+    CU_ASSERT_FALSE(mirror->pending(mirror->ctx, 1, 0, &pending));
+    CU_ASSERT_EQUAL(stage.asked, 1);
+    stage_close();
+}
+
 static bool takes_piece(void *ctx, const struct coordinator_piece *piece)
 {
     (void)ctx;
@@ -2090,6 +2107,7 @@ int main(void)
         CASE(audit__unanswered_ends),
         CASE(call__has_a_shorter_limit_than_a_query),
         CASE(query__reply_that_is_read_late_counts),
+        CASE(pending__is_not_fetched_during_an_audit),
         CASE(sample__has_a_limit_for_all_pieces),
         CASE(report__has_a_limit_for_all_calls),
         CASE(operation__has_a_limit_for_all_calls),

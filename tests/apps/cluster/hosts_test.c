@@ -1335,20 +1335,38 @@ static void request__gets_the_time_limit_of_its_reply(void)
 static struct slow_channel {
     pthread_t thread;
     struct conn coordinator, agent;
+    int reply_ms;      /* delay of each reply */
+    int audit_ms;      /* further delay of the reply to an audit; below 0: it is dropped */
+    int attached_last; /* the call for this process, counted from 1, ends the fabric */
+    int attached;
 } slow_channel;
 
-#define SLOW_MS 1500
+#define SLOW_MS   600
+#define SLOWER_MS 1500
 
-/* Pass on what arrives at one end of the control channel to the other. Delay each reply. */
-static bool passes_on(struct conn *from, struct conn *to, int delay_ms)
+static bool is_dropped(struct slow_channel *slow, struct json_object *line)
+{
+    bool audit = json_object_object_get_ex(line, "audit", NULL);
+
+    if (json_object_object_get_ex(line, "reply", NULL))
+        poll(NULL, 0, slow->reply_ms + (audit && slow->audit_ms > 0 ? slow->audit_ms : 0));
+    else if (strcmp(emu_json_text(line, "do", ""), "node_incarnation") == 0 &&
+             ++slow->attached == slow->attached_last)
+        eventfd_write(fixture.host[0].stop_fd, 1);
+    return audit && slow->audit_ms < 0;
+}
+
+/* Pass on what arrives at one end of the control channel to the other. */
+static bool passes_on(struct slow_channel *slow, struct conn *from, struct conn *to)
 {
     struct json_object *line;
     int end = conn_fill(from);
 
     while (conn_next(from, &line) == 1) {
-        if (json_object_object_get_ex(line, "reply", NULL))
-            poll(NULL, 0, delay_ms);
-        conn_put(to, line);
+        if (is_dropped(slow, line))
+            json_object_put(line);
+        else
+            conn_put(to, line);
     }
     conn_drain(to, PATIENCE_MS);
     return !end;
@@ -1361,18 +1379,19 @@ static void *slow_channel_run(void *arg)
     bool runs = true;
 
     while (runs && poll(fds, 2, PATIENCE_MS) > 0)
-        runs = (!fds[0].revents || passes_on(&slow->coordinator, &slow->agent, 0)) &&
-               (!fds[1].revents || passes_on(&slow->agent, &slow->coordinator, SLOW_MS));
+        runs = (!fds[0].revents || passes_on(slow, &slow->coordinator, &slow->agent)) &&
+               (!fds[1].revents || passes_on(slow, &slow->agent, &slow->coordinator));
     conn_close(&slow->coordinator);
     conn_close(&slow->agent);
     return NULL;
 }
 
-/* Let each reply of host @h arrive late. Call this before fixture_go(). */
-static void slow_channel_begin(uint32_t h)
+/* Let replies of host @h arrive late, as @with says. Call this before fixture_go(). */
+static void slow_channel_begin(uint32_t h, struct slow_channel with)
 {
     int pair[2];
 
+    slow_channel = with;
     CU_ASSERT_EQUAL_FATAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair),
                           0);
     conn_open(&slow_channel.agent, fixture.control[h], CONN_REPLY_MAX);
@@ -1393,8 +1412,8 @@ static void slow_host__is_lost_during_a_long_operation(void)
     struct conn conn[4];
 
     fixture_make("oq2004", false);
-    fixture.hosts.call_ms = 2 * SLOW_MS - 500;
-    slow_channel_begin(2);
+    fixture.hosts.call_ms = 2 * SLOWER_MS - 500;
+    slow_channel_begin(2, (struct slow_channel){.reply_ms = SLOWER_MS});
     fixture_go();
     for (uint32_t i = 0; i < 3; i++)
         attach(&conn[i], 0, -1);
@@ -1414,6 +1433,116 @@ static void slow_host__is_lost_during_a_long_operation(void)
     fixture_end();
     pthread_join(slow_channel.thread, NULL);
     fixture_free();
+}
+
+static void puts_attach(struct conn *conn)
+{
+    connects(conn, 0);
+    puts_request(conn, json_add_number(command("attach"), "version", EMU_HOSTIF_VERSION));
+}
+
+static int error_of_next(struct conn *conn)
+{
+    struct json_object *reply = next_reply(conn);
+    int err = (int)emu_json_number(reply, "errno", 0);
+
+    json_object_put(reply);
+    return err;
+}
+
+/*
+ * The fabric must end while a request calls a slow host. The next request, which has waited for the
+ * same query, is not executed any more.
+ */
+static void end__does_not_wait_for_further_requests(void)
+{
+    struct conn conn[3];
+
+    fixture_make("oq2004", false);
+    slow_channel_begin(2, (struct slow_channel){.reply_ms = SLOW_MS, .attached_last = 2});
+    fixture_go();
+    for (uint32_t i = 0; i < 3; i++)
+        puts_attach(&conn[i]);
+    CU_ASSERT_EQUAL(error_of_next(&conn[0]), 0);
+    CU_ASSERT_EQUAL(error_of_next(&conn[1]) + error_of_next(&conn[2]), ECANCELED);
+    CU_ASSERT_EQUAL(slow_channel.attached, 2);
+    for (uint32_t i = 0; i < 3; i++)
+        conn_close(&conn[i]);
+    fixture_end();
+    pthread_join(slow_channel.thread, NULL);
+    fixture_free();
+}
+
+/* The supervisor restarts its time limit for each part of the end that waits for hosts. */
+static void end__has_parts_with_a_time_limit(void)
+{
+    struct json_object *event;
+    uint32_t parts = 0;
+    bool ended = false;
+
+    fixture_start();
+    eventfd_write(fixture.host[0].stop_fd, 1);
+    while (!ended && conn_wait(&fixture.host[0].owner, &event, PATIENCE_MS) == 0) {
+        const char *what = emu_json_text(event, "event", "");
+
+        parts += strcmp(what, "ending") == 0;
+        ended = strcmp(what, "ended") == 0;
+        json_object_put(event);
+    }
+    CU_ASSERT_TRUE(ended);
+    CU_ASSERT_EQUAL(parts, 3);
+    fixture_end();
+    fixture_free();
+}
+
+/* Count the events "host_lost" that the supervisor has got so far. */
+static uint32_t hosts_lost(void)
+{
+    struct json_object *event;
+    uint32_t lost = 0;
+
+    while (has_word(&fixture.host[0].owner) &&
+           conn_wait(&fixture.host[0].owner, &event, PATIENCE_MS) == 0) {
+        lost += strcmp(emu_json_text(event, "event", ""), "host_lost") == 0;
+        json_object_put(event);
+    }
+    return lost;
+}
+
+/*
+ * While a host audits its part, or pretends to, requests that call hosts wait, and the daemon
+ * answers other requests. A host that audits for longer than a query may take is not lost.
+ */
+static void audit__delays_only_requests_that_call_hosts(void)
+{
+    static const int audit_ms[] = {3 * SLOW_MS, -1};
+    struct conn conn[3];
+
+    for (uint32_t i = 0; i < 2; i++) {
+        fixture_make("oq2004", false);
+        fixture.hosts.query_ms = 2 * SLOW_MS;
+        slow_channel_begin(2, (struct slow_channel){.audit_ms = audit_ms[i]});
+        fixture_go();
+        connects(&conn[0], 0);
+        puts_request(&conn[0], command("check"));
+        puts_attach(&conn[1]);
+        poll(NULL, 0, SLOW_MS / 2); /* then the first query has ended, unless it waits */
+        connects(&conn[2], 0);
+        puts_request(&conn[2], json_add_number(command("fault_clear_all"), "n", 1));
+        CU_ASSERT_EQUAL(error_of_next(&conn[2]), ENOSYS);
+        if (audit_ms[i] < 0) {
+            CU_ASSERT_FALSE(has_word(&conn[1]));
+        } else {
+            CU_ASSERT_EQUAL(error_of_next(&conn[0]), 0);
+            CU_ASSERT_EQUAL(error_of_next(&conn[1]), 0);
+            CU_ASSERT_EQUAL(hosts_lost(), 0);
+        }
+        for (uint32_t c = 0; c < 3; c++)
+            conn_close(&conn[c]);
+        fixture_end();
+        pthread_join(slow_channel.thread, NULL);
+        fixture_free();
+    }
 }
 
 static void host_lost__reports_its_processes_dead(void)
@@ -3991,6 +4120,9 @@ int main(void)
         CASE(stopped_host__does_not_delay_the_end),
         CASE(request__gets_the_time_limit_of_its_reply),
         CASE(slow_host__is_lost_during_a_long_operation),
+        CASE(end__does_not_wait_for_further_requests),
+        CASE(end__has_parts_with_a_time_limit),
+        CASE(audit__delays_only_requests_that_call_hosts),
         CASE(report__has_space_for_the_hits_of_each_host),
         CASE(fault__applies_at_the_device),
         CASE(fault__of_combine_units_reaches_all_hosts),

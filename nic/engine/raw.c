@@ -9,10 +9,10 @@
 
 /*
  * The engine begins no packet while the host segments that it keeps are at least this many times
- * the number of packets that it has space for. With this limit, all kept buffers fit into the caches. Measured with 64 nodes
- * that send as much as they can, each over 5 switches: 4 million hops per second without this
- * limit, 13 million with 4 segments per packet, and 22 million with 2. Two nodes are equally fast
- * with any of these limits.
+ * the number of packets that it has space for. With this limit, all kept buffers fit into the
+ * caches. Measured with 64 nodes that send as much as they can, each over 5 switches: 4 million
+ * hops per second without this limit, 13 million with 4 segments per packet, and 22 million with 2.
+ * Two nodes are equally fast with any of these limits.
  */
 #define RAW_KEPT 2u
 /* passes between two reads of the clock, which is also read after a sleep or yield */

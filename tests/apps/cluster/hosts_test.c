@@ -1339,6 +1339,7 @@ static struct slow_channel {
     int audit_ms;      /* further delay of the reply to an audit; below 0: it is dropped */
     int attached_last; /* the call for this process, counted from 1, ends the fabric */
     int attached;
+    int audits; /* number of replies to audits */
 } slow_channel;
 
 #define SLOW_MS 600
@@ -1347,6 +1348,7 @@ static bool is_dropped(struct slow_channel *slow, struct json_object *line)
 {
     bool audit = json_object_object_get_ex(line, "audit", NULL);
 
+    slow->audits += audit;
     if (json_object_object_get_ex(line, "reply", NULL))
         poll(NULL, 0, slow->reply_ms + (audit && slow->audit_ms > 0 ? slow->audit_ms : 0));
     else if (strcmp(emu_json_text(line, "do", ""), "node_incarnation") == 0 &&
@@ -1491,6 +1493,29 @@ static void end__has_parts_with_a_time_limit(void)
     CU_ASSERT_TRUE(ended);
     CU_ASSERT_EQUAL(parts, 3);
     fixture_end();
+    fixture_free();
+}
+
+/* Other requests are answered between checks, even if there is always another check waiting. */
+static void audit__without_end_delays_no_request_for_long(void)
+{
+    struct conn conn[3];
+
+    fixture_make("oq2004", false);
+    slow_channel_begin(2, (struct slow_channel){.audit_ms = SLOW_MS / 4});
+    fixture_go();
+    for (uint32_t c = 0; c < 2; c++) {
+        connects(&conn[c], 0);
+        for (uint32_t i = 0; i < 6; i++)
+            puts_request(&conn[c], command("check"));
+    }
+    puts_attach(&conn[2]);
+    CU_ASSERT_EQUAL(error_of_next(&conn[2]), 0);
+    CU_ASSERT_TRUE(slow_channel.audits <= 3);
+    for (uint32_t c = 0; c < 3; c++)
+        conn_close(&conn[c]);
+    fixture_end();
+    pthread_join(slow_channel.thread, NULL);
     fixture_free();
 }
 
@@ -4122,6 +4147,7 @@ int main(void)
         CASE(end__does_not_wait_for_further_requests),
         CASE(end__has_parts_with_a_time_limit),
         CASE(audit__delays_only_requests_that_call_hosts),
+        CASE(audit__without_end_delays_no_request_for_long),
         CASE(report__has_space_for_the_hits_of_each_host),
         CASE(fault__applies_at_the_device),
         CASE(fault__of_combine_units_reaches_all_hosts),

@@ -75,6 +75,7 @@ struct daemon_group {
     struct daemon_group *next;
     uint32_t id;
     uint32_t holder; /* node of the process to which the group is charged */
+    uint32_t host;   /* host of the process that made it */
     uint32_t left;   /* members that are not GONE; the fabric's group has these members, too */
     uint32_t owed;   /* members that are owed the error */
     bool over;       /* no member is left; the group is kept for members that are owed the error */
@@ -184,8 +185,7 @@ static void group_publish(struct daemon *daemon, const struct daemon_group *grou
         json_add_number(event, "by", (uint64_t)by);
     if (*why)
         json_add_text(event, "why", why);
-    daemon_publish_from(daemon, by < 0 ? 0 : fabric_node_host(daemon->config->fabric, (uint32_t)by),
-                        event);
+    daemon_publish_from(daemon, group->host, event);
 }
 
 /* --- leaving ------------------------------------------------------------------------ */
@@ -577,6 +577,7 @@ static int group_make(struct daemon *daemon, const struct client *client, const 
         return err;
     }
     group->left = count;
+    group->host = fabric_node_host(daemon->config->fabric, (uint32_t)client->node);
     group_list_first(daemon, group);
     group_charge(daemon, group, (uint32_t)client->node);
     group_publish(daemon, group, "made", -1, "");

@@ -493,19 +493,41 @@ static void query_begin(struct daemon *daemon, enum coordinator_query_kind of)
         coordinator_query_answer(daemon->coordinator);
 }
 
-/*
- * Return the number of the next query. Begin this query now, unless an earlier one is in progress:
- * then query_ends() begins it. The earlier query is too old for the caller, because hosts may have
- * replied to it already.
- */
-static uint64_t query_join(struct daemon *daemon, enum coordinator_query_kind of)
+/* Return whether a request, or other work, waits for a query that has not begun. */
+static bool is_wanted(const struct daemon *daemon, enum coordinator_query_kind of)
 {
-    struct daemon_query *query = &daemon->query[of];
-    uint64_t number = query->number + 1;
+    const struct daemon_query *query = &daemon->query[of];
 
-    if (!query->waits)
-        query_begin(daemon, of);
-    return number;
+    emu_each_listed (const struct client, client, &daemon->clients, link)
+        if (client->query == query && !client->gone && client->query_number > query->number)
+            return true;
+    return of == COORDINATOR_ANSWER && daemon->due.query_number > query->number;
+}
+
+/*
+ * Begin the next query, unless one is in progress: a host executes no calls during an audit, so a
+ * call after another query would block the daemon. If both kinds are wanted, @first is next.
+ */
+static void query_next(struct daemon *daemon, enum coordinator_query_kind first)
+{
+    enum coordinator_query_kind other = first == COORDINATOR_AUDIT ? COORDINATOR_ANSWER
+                                                                   : COORDINATOR_AUDIT;
+
+    if (daemon->query[first].waits || daemon->query[other].waits)
+        return;
+    if (is_wanted(daemon, first))
+        query_begin(daemon, first);
+    else if (is_wanted(daemon, other))
+        query_begin(daemon, other);
+}
+
+/*
+ * Return the number of the next query of this kind. A query in progress is too old for the caller,
+ * because hosts may have replied to it already. The caller then calls query_next().
+ */
+static uint64_t query_join(const struct daemon *daemon, enum coordinator_query_kind of)
+{
+    return daemon->query[of].number + 1;
 }
 
 /*
@@ -520,6 +542,7 @@ static void request_waits(struct daemon *daemon, struct client *client, const st
     client->request = row;
     client->asked = json_object_get(request);
     client->query_number = query_join(daemon, row->after);
+    query_next(daemon, row->after);
     if (emu_json_true(request, "wait"))
         daemon_send(daemon, client,
                     json_add_number(conn_event("wait"), "limit_ms",
@@ -548,17 +571,18 @@ void daemon_await(struct daemon *daemon)
 {
     if (!daemon->due.query_number)
         daemon->due.query_number = query_join(daemon, COORDINATOR_ANSWER);
+    query_next(daemon, COORDINATOR_ANSWER);
 }
 
 /*
- * Do the work that has waited for a query. Returns whether work waits for the next query. If the
- * fabric must end, leave the work, because slow hosts could delay each part of it.
+ * Do the work that has waited for a query. If the fabric must end, leave the work, because slow
+ * hosts could delay each part of it.
  */
-static bool due_settle(struct daemon *daemon)
+static void due_settle(struct daemon *daemon)
 {
     if (!daemon->due.query_number ||
         daemon->due.query_number > daemon->query[COORDINATOR_ANSWER].number)
-        return daemon->due.query_number;
+        return;
     daemon->due.query_number = 0;
     daemon->due.admit = daemon->due.back;
     daemon->due.back = false;
@@ -573,49 +597,35 @@ static bool due_settle(struct daemon *daemon)
     if (daemon->due.links && !must_end(daemon))
         coordinator_links_mend(daemon->coordinator);
     daemon->due.links = false;
-    return false;
 }
 
 /*
- * The query is complete: reply to the requests that wait for it, and start the next query for the
- * requests that have arrived since this one began.
+ * The query is complete: reply to the requests that wait for it. Then begin a query for the
+ * requests that have arrived since this one began; one of the other kind comes first.
  */
 static void query_ends(struct daemon *daemon, enum coordinator_query_kind of)
 {
     struct daemon_query *query = &daemon->query[of];
-    bool more;
 
-    query->waits = false;
-    more = of == COORDINATOR_ANSWER && due_settle(daemon);
+    if (of == COORDINATOR_ANSWER)
+        due_settle(daemon);
     emu_each_listed (struct client, client, &daemon->clients, link) {
-        struct json_object *request;
+        struct json_object *request = client->asked;
 
-        if (client->query != query || client->gone)
+        if (client->query != query || client->gone || client->query_number > query->number)
             continue;
-        if (client->query_number > query->number || must_end(daemon)) {
-            more = true;
+        if (must_end(daemon)) {
+            client->query_number = query_join(daemon, of);
             continue;
         }
-        request = client->asked;
         client->query = NULL;
         client->asked = NULL;
         daemon_operation(daemon);
         client->request->answer(daemon, client, request);
         json_object_put(request);
     }
-    if (more && !query->waits)
-        query_begin(daemon, of);
-}
-
-/*
- * Return whether a query is in progress. While hosts audit their parts, an earlier query remains in
- * progress, because they execute no calls, and so the work after this query would block the daemon.
- */
-static bool query_waits(const struct daemon *daemon, uint32_t of)
-{
-    bool audits = daemon->query[COORDINATOR_AUDIT].waits;
-
-    return daemon->query[of].waits && (of == COORDINATOR_AUDIT || !audits);
+    query->waits = false;
+    query_next(daemon, of == COORDINATOR_AUDIT ? COORDINATOR_ANSWER : COORDINATOR_AUDIT);
 }
 
 int daemon_queries_wait_ms(struct daemon *daemon)
@@ -623,7 +633,7 @@ int daemon_queries_wait_ms(struct daemon *daemon)
     int least = -1;
 
     for (uint32_t of = 0; of < COORDINATOR_QUERIES; of++)
-        if (query_waits(daemon, of))
+        if (daemon->query[of].waits)
             least = daemon_least_ms(least, coordinator_query_wait_ms(daemon->coordinator, of));
     return least;
 }
@@ -631,7 +641,7 @@ int daemon_queries_wait_ms(struct daemon *daemon)
 void daemon_queries_settle(struct daemon *daemon)
 {
     for (uint32_t of = 0; of < COORDINATOR_QUERIES; of++)
-        if (query_waits(daemon, of) && coordinator_query_wait_ms(daemon->coordinator, of) == 0)
+        if (daemon->query[of].waits && coordinator_query_wait_ms(daemon->coordinator, of) == 0)
             query_ends(daemon, of);
 }
 

@@ -140,10 +140,9 @@ uint64_t coordinator_request_ms(const struct coordinator *coord, enum coordinato
 {
     uint64_t sum_ms = 0;
 
-    if (of != COORDINATOR_AUDIT) /* both wait for an audit */
-        sum_ms = audit_ms(coord);
-    for (uint32_t i = 0; i < 2; i++) /* the query in progress, and the next one */
-        emu_sum(&sum_ms, of == COORDINATOR_AUDIT ? audit_ms(coord) : coord->config.query_ms);
+    emu_sum(&sum_ms, audit_ms(coord)); /* two queries of one kind, and one of the other between */
+    emu_sum(&sum_ms, coord->config.query_ms);
+    emu_sum(&sum_ms, of == COORDINATOR_AUDIT ? audit_ms(coord) : coord->config.query_ms);
     for (uint32_t i = 0; i < OPERATIONS * (coord->config.count - 1); i++)
         emu_sum(&sum_ms, coord->config.call_ms);
     return sum_ms;
@@ -176,15 +175,6 @@ void coordinator_query_end(struct coordinator *coord, enum coordinator_query_kin
     coord->query[of].waits = 0;
 }
 
-/* Let hosts reply to COORDINATOR_ANSWER for query_ms from now on. */
-static void answer_extend(struct coordinator *coord)
-{
-    int64_t until_ms = coordinator_deadline_ms(coord->config.query_ms);
-    struct coordinator_query *query = &coord->query[COORDINATOR_ANSWER];
-
-    query->until_ms = query->until_ms > until_ms ? query->until_ms : until_ms;
-}
-
 void coordinator_message_of_query(struct coordinator_agent *agent, struct json_object *message)
 {
     int64_t number = emu_json_number(message, "reply", 0);
@@ -197,8 +187,6 @@ void coordinator_message_of_query(struct coordinator_agent *agent, struct json_o
         if (!(query->waits & bit) || query->number != number)
             continue;
         query->waits &= ~bit;
-        if (of == COORDINATOR_AUDIT)
-            answer_extend(agent->coord); /* the host executes its other calls only now */
         if (of == COORDINATOR_AUDIT && !err)
             audit_take(&agent->coord->audits, agent->number, message);
         query->err = query->err ? query->err : err;

@@ -1339,6 +1339,7 @@ static struct slow_channel {
     int audit_ms;      /* further delay of the reply to an audit; below 0: it is dropped */
     int attached_last; /* the call for this process, counted from 1, ends the fabric */
     int attached;
+    int audits; /* number of replies to audits */
 } slow_channel;
 
 #define SLOW_MS   600
@@ -1348,6 +1349,7 @@ static bool is_dropped(struct slow_channel *slow, struct json_object *line)
 {
     bool audit = json_object_object_get_ex(line, "audit", NULL);
 
+    slow->audits += audit;
     if (json_object_object_get_ex(line, "reply", NULL))
         poll(NULL, 0, slow->reply_ms + (audit && slow->audit_ms > 0 ? slow->audit_ms : 0));
     else if (strcmp(emu_json_text(line, "do", ""), "node_incarnation") == 0 &&
@@ -1492,6 +1494,29 @@ static void end__has_parts_with_a_time_limit(void)
     CU_ASSERT_TRUE(ended);
     CU_ASSERT_EQUAL(parts, 3);
     fixture_end();
+    fixture_free();
+}
+
+/* Other requests are answered between checks, even if there is always another check waiting. */
+static void audit__without_end_delays_no_request_for_long(void)
+{
+    struct conn conn[3];
+
+    fixture_make("oq2004", false);
+    slow_channel_begin(2, (struct slow_channel){.audit_ms = SLOW_MS / 4});
+    fixture_go();
+    for (uint32_t c = 0; c < 2; c++) {
+        connects(&conn[c], 0);
+        for (uint32_t i = 0; i < 6; i++)
+            puts_request(&conn[c], command("check"));
+    }
+    puts_attach(&conn[2]);
+    CU_ASSERT_EQUAL(error_of_next(&conn[2]), 0);
+    CU_ASSERT_TRUE(slow_channel.audits <= 3);
+    for (uint32_t c = 0; c < 3; c++)
+        conn_close(&conn[c]);
+    fixture_end();
+    pthread_join(slow_channel.thread, NULL);
     fixture_free();
 }
 
@@ -3803,10 +3828,10 @@ static struct json_object *file_host(struct json_object *all, uint32_t h)
 }
 
 /* A coordinator that writes a timeline. Returns its file. */
-static int timeline_start(struct timeline_plan *plan, bool returns)
+static int timeline_start(struct timeline_plan *plan, bool returns, uint64_t most_bytes)
 {
     *plan = (struct timeline_plan){.fd = memfd_create("timeline", MFD_CLOEXEC),
-                                   .most_bytes = TIMELINE_MOST_BYTES};
+                                   .most_bytes = most_bytes};
     fixture_make("oq2004", returns);
     fixture.timeline = plan;
     fixture_go();
@@ -3823,7 +3848,7 @@ static void timeline__covers_the_processes_of_all_hosts(void)
     struct conn conn;
     int64_t node[HOSTS];
     uint64_t began_ns[HOSTS];
-    int fd = timeline_start(&plan, false);
+    int fd = timeline_start(&plan, false, TIMELINE_MOST_BYTES);
     struct json_object *all;
     double us, origin_ns = 0;
 
@@ -3849,13 +3874,44 @@ static void timeline__covers_the_processes_of_all_hosts(void)
     fixture_free();
 }
 
+/* Processes that make groups without end leave space in the file for events of other hosts. */
+static void timeline__of_groups_leaves_space(void)
+{
+    struct timeline_plan plan;
+    struct conn conn[3];
+    uint32_t nodes[2], attached = 0;
+    int fd = timeline_start(&plan, false, UINT64_C(1) << 17);
+    struct json_object *all, *events;
+
+    for (uint32_t i = 0; i < 2; i++)
+        nodes[i] = (uint32_t)attach(&conn[i], 1, -1);
+    for (uint32_t i = 0; i < 400; i++)
+        CU_ASSERT_EQUAL(of_group(&conn[0], "group_leave", create_group(&conn[0], nodes, 2)), 0);
+    nodes[0] = (uint32_t)attach(&conn[2], 0, -1);
+    for (uint32_t i = 0; i < 3; i++)
+        conn_close(&conn[i]);
+    fixture_end();
+    all = json_of_file(fd);
+    events = field(all, "traceEvents");
+    for (size_t i = 0; i < emu_json_count(events); i++) {
+        struct json_object *event = emu_json_at(events, i);
+
+        attached += emu_json_number(event, "pid", NODES) == nodes[0] &&
+                    strstr(emu_json_text(event, "name", ""), "attached");
+    }
+    CU_ASSERT_EQUAL(attached, 1);
+    json_object_put(all);
+    close(fd);
+    fixture_free();
+}
+
 /* Its earlier reports stay, the file records the loss, and its next incarnation reports, too. */
 static void timeline__of_a_lost_host_is_valid(void)
 {
     struct timeline_plan plan;
     struct conn conn;
     int64_t node, next;
-    int fd = timeline_start(&plan, true);
+    int fd = timeline_start(&plan, true, TIMELINE_MOST_BYTES);
     struct json_object *all;
 
     node = attach(&conn, 1, -1);
@@ -4123,6 +4179,7 @@ int main(void)
         CASE(end__does_not_wait_for_further_requests),
         CASE(end__has_parts_with_a_time_limit),
         CASE(audit__delays_only_requests_that_call_hosts),
+        CASE(audit__without_end_delays_no_request_for_long),
         CASE(report__has_space_for_the_hits_of_each_host),
         CASE(fault__applies_at_the_device),
         CASE(fault__of_combine_units_reaches_all_hosts),
@@ -4151,6 +4208,7 @@ int main(void)
         CASE(timeline__is_reported_in_pieces_with_another_clock),
         CASE(timeline__of_a_lying_clock_is_not_ahead),
         CASE(timeline__of_a_host_leaves_space),
+        CASE(timeline__of_groups_leaves_space),
         CASE(timeline__invalid_reports_are_refused),
         CASE(process__stopped_on_another_host_counts_as_dead),
         CASE(process__frozen_continues_when_its_host_ends),

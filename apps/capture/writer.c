@@ -357,8 +357,8 @@ bool capture_writer_ended(const struct capture_writer *writer)
 }
 
 /*
- * Count the records in the files, those that were missed, and those that were overwritten. The
- * capture has stopped, so the workers no longer change the counters.
+ * Return three numbers of records: written and still in the files, missed by the writer, and
+ * overwritten. The capture has stopped, so the workers no longer change the counters.
  */
 static struct capture_written written_of(const struct capture_writer *writer)
 {

@@ -31,7 +31,7 @@ static int by_from(const void *a, const void *b)
 }
 
 struct vertex {
-    uint32_t next, end; /* index range of its edges, without those that were followed */
+    uint32_t next, end; /* index range of its edges that were not followed yet */
     uint32_t place;     /* 1 + index of the vertex in the path; 0: it is not in the path */
     bool done;          /* no cycle can be reached from this vertex */
 };

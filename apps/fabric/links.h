@@ -141,7 +141,7 @@ const struct emu_faults *fabric_faults_of(const struct fabric *fabric, uint32_t 
 
 /**
  * fabric_port_stick - stop the port that sends in a direction of a cable or, if @stuck is false,
- * let it send again. A stuck port loses nothing, and nobody is notified.
+ * let it send again. A stuck port loses no segments, and no process is notified of it.
  * Requires fabric_can_fail(). Thread: manager, workers held.
  */
 void fabric_port_stick(struct fabric *fabric, uint32_t cable, bool out, bool stuck,

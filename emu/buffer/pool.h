@@ -117,9 +117,9 @@ static inline bool emu_pool_alone(struct emu_pool *pool, uint32_t buf)
 }
 
 /**
- * emu_pool_share - add @more references, for the copies of a multicast. If the caller's reference
- * is the only one, nobody else can change the count. Then a locked instruction, which takes 5 ns,
- * is not needed. Thread: any that has a reference.
+ * emu_pool_share - add @more references, for the copies of a multicast. If the caller has the only
+ * reference, no other thread can change the count, so this function saves the 5 ns of an atomic
+ * read-modify-write instruction. Thread: any that has a reference.
  */
 static inline void emu_pool_share(struct emu_pool *pool, uint32_t buf, unsigned more)
 {

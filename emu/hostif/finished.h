@@ -4,8 +4,9 @@
  * interface's memory, which the process's library writes while a client of the fabric watches. A
  * second ring contains the collectives that emu_comm_draw() selects.
  *
- * The writer never waits and overwrites the oldest entry. A reader that is too slow is told how
- * many entries it has missed. The fabric copies the entries and drops invalid ones.
+ * The writer never waits: if the ring is full, it overwrites the oldest entry. emu_finished_read()
+ * counts the entries that a slow reader has missed. The fabric copies the entries and drops invalid
+ * ones.
  *
  * F1 pairs with F2: a reader that sees a count sees the words of the entries below it. F3 pairs
  * with F4: if a reader finds a word of a later entry in a slot, it then also reads a count which

@@ -223,8 +223,8 @@ void hosts_forget_kept(struct coordinator_agent *agent);
 const char *hosts_line_why(int err);
 
 /*
- * Handle the messages of the host: first those that were kept during a call, then all that have
- * arrived. Does not wait for more.
+ * Handle the messages of the host. First handle the messages that were kept during a call, then
+ * all messages that have arrived. Does not wait for further ones.
  */
 void coordinator_agent_serve(struct coordinator_agent *agent);
 

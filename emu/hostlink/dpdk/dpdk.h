@@ -73,7 +73,7 @@ struct dpdk_kind {
     bool has_interrupts;   /* the device supports receive interrupts */
     /* opening it creates a network interface of the kernel, at first with the port's address */
     bool ends_in_kernel;
-    /* the queues hold frames of the pool, in addition to those that the caller requested */
+    /* the device keeps frames in its queues, so the pool needs more frames than the user does */
     bool keeps_queues;
     /* DPDK's interrupt thread unmaps the rings, so only that thread may stop the device */
     bool stops_among_interrupts;

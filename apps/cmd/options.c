@@ -606,15 +606,17 @@ static bool rdtsc_can_fault(void)
 #endif
 }
 
+int options_on_stdout(const struct options *options)
+{
+    return output_is_stdout(options->report) + output_is_stdout(options->events) +
+           output_is_stdout(options->record) + output_is_stdout(options->goal) +
+           (options->compute.mode == EMU_COMPUTE_RECORD && output_is_stdout(options->compute_file));
+}
+
 /* Refuse two results on standard output, because no reader could tell them apart. */
 static int check_stdout(const struct options *options, const struct options_command *command)
 {
-    int count =
-        output_is_stdout(options->report) + output_is_stdout(options->events) +
-        output_is_stdout(options->record) + output_is_stdout(options->goal) +
-        (options->compute.mode == EMU_COMPUTE_RECORD && output_is_stdout(options->compute_file));
-
-    if (count <= 1)
+    if (options_on_stdout(options) <= 1)
         return -1;
     return options_usage_error(command->name,
                                "only one of --report, --events, --record, --goal and --compute "

@@ -178,6 +178,9 @@ bool options_sets(const struct options *options, const char *field);
 /** options_count - parse a decimal number from @least to @most. False: @text is no such number. */
 bool options_count(const char *text, uint64_t least, uint64_t most, uint64_t *ret);
 
+/** options_on_stdout - return how many results of the command go to standard output. Pure. */
+int options_on_stdout(const struct options *options);
+
 /** options_usage_error - print an error, and the command that prints help. Returns EXIT_USAGE. */
 int options_usage_error(const char *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -116,10 +116,7 @@ static void send_result(const struct up *up, const char *error)
 static void print_started(const struct up *up, const char *socket_path)
 {
     const struct options *options = up->options;
-    FILE *to = output_is_stdout(options->report) || output_is_stdout(options->events) ||
-                       output_is_stdout(options->record)
-                   ? stderr
-                   : stdout;
+    FILE *to = options_on_stdout(options) ? stderr : stdout;
     const char *name = up->config->name;
     char page[WEB_ADDRESS_BYTES];
     struct fold fold;

@@ -488,10 +488,11 @@ int topo_cut(const struct topo_graph *graph, uint32_t hosts, const uint32_t *sha
     }
     if (!err && hosts > 1 && graph->switches <= CUT_GROWN) {
         err = cut_grow(&c);
-        if (!err)
+        if (!err) {
             cut_search(&c, share);
-        if (!err && cut_is_better(&c, crossing, uneven))
-            memcpy(host_of, c.host_of, bytes);
+            if (cut_is_better(&c, crossing, uneven))
+                memcpy(host_of, c.host_of, bytes);
+        }
     }
     cut_free(&c);
     if (err)

@@ -131,16 +131,16 @@ static enum emu_fate fault_flip(struct emu_faults *faults, struct emu_pool_cache
                    verdict->how >> 32 & 1);
     bool payload = !header && entry->buf != EMU_NO_BUF;
 
-    if (!faults->checked &&
-        (fault_is_reply(entry) || (payload && !fault_flip_payload(cache, entry, verdict->how))))
-        return fault_lose(faults, cache, entry);
-    emu_count(&faults->counts.damaged, 1);
     if (faults->checked) { /* the cable's checksum finds every flipped bit */
+        emu_count(&faults->counts.damaged, 1);
         fault_drop(cache, entry);
         return EMU_FATE_DAMAGED;
     }
+    if (fault_is_reply(entry) || (payload && !fault_flip_payload(cache, entry, verdict->how)))
+        return fault_lose(faults, cache, entry);
     if (!payload)
         fault_flip_head(entry, verdict->how);
+    emu_count(&faults->counts.damaged, 1);
     return EMU_FATE_ARRIVED;
 }
 

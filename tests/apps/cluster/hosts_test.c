@@ -1338,8 +1338,8 @@ static struct slow_channel {
     int reply_ms;      /* delay of each reply */
     int audit_ms;      /* further delay of the reply to an audit; below 0: it is dropped */
     int attached_last; /* the call for this process, counted from 1, ends the fabric */
-    int attached;
-    int audits; /* number of replies to audits */
+    _Atomic int attached;
+    _Atomic int audits; /* number of replies to audits */
 } slow_channel;
 
 #define SLOW_MS   600

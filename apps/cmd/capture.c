@@ -27,8 +27,7 @@
 #include "apps/base/quantity.h"
 #include "emu/util/now.h"
 
-#define ANSWER_MS 5000 /* longest wait for an answer of the fabric */
-#define CHECK_MS  5    /* interval of reads of empty rings */
+#define CHECK_MS 5 /* interval of reads of empty rings */
 
 static const struct options_command capture_command = {
     .name = "capture",
@@ -93,7 +92,7 @@ static int ask_rings(struct conn *conn, const struct wanted *wanted, int *memfd,
     json_add_text(request, "filter", wanted->filter);
     json_add_number(request, "snaplen", wanted->snap_bytes);
     conn->received_fds = &received;
-    err = conn_query(conn, request, &reply, ANSWER_MS);
+    err = conn_query(conn, request, &reply, CONN_ANSWER_MS);
     conn->received_fds = NULL;
     if (err)
         return fail(-EPROTO, error, error_bytes, "fabric '%s' does not answer (%s)", wanted->name,
@@ -116,7 +115,8 @@ static void end_rings(struct conn *conn)
 {
     struct json_object *reply;
 
-    if (conn->fd >= 0 && conn_query(conn, query_request("capture_stop"), &reply, ANSWER_MS) == 0)
+    if (conn->fd >= 0 &&
+        conn_query(conn, query_request("capture_stop"), &reply, CONN_ANSWER_MS) == 0)
         json_object_put(reply);
 }
 

@@ -25,7 +25,6 @@
 #include "apps/telemetry/filter.h"
 #include "emu/util/now.h"
 
-#define ANSWER_MS 5000 /* longest wait for an answer of the fabric */
 #define EVERY_MS  1000u
 #define ONCE_ROWS 40u /* maximum number of rows that --once prints of each page */
 
@@ -132,7 +131,7 @@ static int print_page(struct top *top, enum telemetry_page page)
 
 static int once(struct top *top)
 {
-    int64_t end_ms = emu_now_ms() + 2 * (int64_t)top->every_ms + ANSWER_MS;
+    int64_t end_ms = emu_now_ms() + 2 * (int64_t)top->every_ms + CONN_ANSWER_MS;
     char sums[128], settings[256];
     int err = 0;
 

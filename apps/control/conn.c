@@ -17,8 +17,6 @@
 #include "apps/control/paths.h"
 #include "emu/util/now.h"
 
-#define ANSWER_MS 5000 /* time limit for a reply of the fabric */
-
 void conn_open(struct conn *conn, int fd, size_t line_max)
 {
     *conn = (struct conn){.fd = fd,
@@ -174,15 +172,15 @@ int conn_wait(struct conn *conn, struct json_object **ret, int timeout_ms)
 
 /*
  * Handle an event during a query. If the fabric waits for other hosts, return the new time limit of
- * the query, and print lines until the reply arrives; else return 0.
+ * the query, and print lines until the reply arrives; else return 0. This happens only once, so
+ * that a peer that repeats the event cannot delay the command without end.
  */
 static int query_event_ms(struct json_object *event, struct silence *silence)
 {
     int64_t limit_ms = emu_json_number(event, "limit_ms", 0);
 
-    if (strcmp(emu_json_text(event, "event", ""), "wait") != 0)
+    if (silence->started || strcmp(emu_json_text(event, "event", ""), "wait") != 0)
         return 0;
-    silence_end(silence);
     silence_begin(silence, SILENCE_MS, "waiting for other hosts of the fabric");
     return limit_ms > 0 && limit_ms < INT32_MAX ? (int)limit_ms : INT32_MAX;
 }
@@ -343,7 +341,7 @@ int query_fabric(const char *name, struct json_object *request, const struct que
     conn_open(&conn, fd, CONN_REPLY_MAX);
     if (!json_object_object_get_ex(request, "wait", NULL))
         json_object_object_add(request, "wait", json_object_new_boolean(true));
-    err = conn_query(&conn, request, reply, ANSWER_MS);
+    err = conn_query(&conn, request, reply, CONN_ANSWER_MS);
     conn_close(&conn);
     if (err) /* not -EMSGSIZE, which means to callers that the request is wrong */
         return fail(err == -EMSGSIZE ? -EPROTO : err, error, error_bytes,

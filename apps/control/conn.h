@@ -20,6 +20,13 @@
 
 #define CONN_EXCESS_MAX ((size_t)64 << 20) /* limit of conn_excess() of all connections together */
 
+/*
+ * Time limit of a command for a reply of the fabric, in ms. By default the coordinator may serve
+ * nobody for 6 s, while it calls a host that is slow (docs/control.md). A command must not be
+ * silent for 10 s.
+ */
+#define CONN_ANSWER_MS 9000
+
 /* Error texts for invalid requests. */
 #define CONN_NO_LINE                                                                          \
     "a request must be one JSON object on one line, with at most 256 lists and objects; see " \
@@ -83,7 +90,7 @@ int conn_wait(struct conn *conn, struct json_object **ret, int timeout_ms);
 
 /**
  * conn_query - send and release @request, and wait at most @timeout_ms for the reply, which may be
- * a refusal. Events that arrive before the reply are dropped, except the event "wait", which
+ * a refusal. Events that arrive before the reply are dropped, except the first event "wait", which
  * replaces the time limit (docs/control.md). Errors: as conn_put() and conn_wait().
  */
 int conn_query(struct conn *conn, struct json_object *request, struct json_object **ret,
@@ -129,10 +136,10 @@ struct json_object *query_request(const char *command);
 
 /**
  * query_fabric - send and release @request to fabric @name, and wait for the reply, which the
- * caller releases. The time limit is 5 s. If the fabric waits for its other hosts, the limit is the
- * time that the fabric states, and a line is printed every 9 s. A request with "wait": false keeps
- * the limit of 5 s. @fields: fields that the reply must have; may be NULL. @owner: as in
- * paths_connect(). Errors, with one line in @error: -ETIMEDOUT, no reply; -EINVAL, the fabric
+ * caller releases. The time limit is CONN_ANSWER_MS. If the fabric waits for its other hosts, the
+ * limit is the time that the fabric states, and a line is printed every 9 s. A request with
+ * "wait": false keeps the limit. @fields: fields that the reply must have; may be NULL. @owner: as
+ * in paths_connect(). Errors, with one line in @error: -ETIMEDOUT, no reply; -EINVAL, the fabric
  * refuses because the request is wrong; -EPROTO, it refuses for another reason, or the reply lacks
  * a field; as paths_connect().
  */

@@ -464,8 +464,6 @@ double telemetry_view_s(const struct telemetry_view *view)
 
 /* --- a running fabric ------------------------------------------------------------- */
 
-#define ANSWER_MS 5000 /* time-out for the reply of a fabric */
-
 /*
  * Read lines up to the first snapshot. If the fabric reports an error, its text is written to
  * @error.
@@ -473,7 +471,7 @@ double telemetry_view_s(const struct telemetry_view *view)
 static int take_first_snapshot(struct telemetry_view *view, struct conn *conn, char *error,
                                size_t error_bytes)
 {
-    int64_t end_ms = emu_now_ms() + ANSWER_MS, left_ms;
+    int64_t end_ms = emu_now_ms() + CONN_ANSWER_MS, left_ms;
     struct json_object *line;
     int err = 0;
 
@@ -498,7 +496,7 @@ int telemetry_view_subscribe(struct conn *conn, const char *name, unsigned every
     int err;
 
     json_add_number(request, "telemetry", every_ms);
-    err = conn_query(conn, request, &reply, ANSWER_MS);
+    err = conn_query(conn, request, &reply, CONN_ANSWER_MS);
     if (err)
         fail(err, error, error_bytes, "fabric '%s' does not send its counters (%s)", name,
              strerror(-err));

@@ -25,7 +25,6 @@
 #define WEB_SCRAPES    2u    /* limit of links for metrics, each of which needs much memory */
 #define WEB_BODY_BYTES 2048u
 #define WEB_REQUEST_MS 5000 /* time-out of a request */
-#define WEB_ANSWER_MS  5000 /* time-out of the fabric's reply */
 #define WEB_IDLE_S     10u  /* time-out of a browser that does not read */
 #define WEB_LAST_MS    1000 /* longest wait for the tail after the end of a stream */
 

@@ -33,7 +33,7 @@ int web_link_open(struct web_link **ret, struct web_server *server, enum web_kin
     link->server = server;
     link->kind = kind;
     link->http = http;
-    link->end_ms = kind == WEB_STREAM ? INT64_MAX : emu_now_ms() + WEB_ANSWER_MS;
+    link->end_ms = kind == WEB_STREAM ? INT64_MAX : emu_now_ms() + CONN_ANSWER_MS;
     emu_list_add(&server->links, &link->all);
     server->link_count++;
     server->of_kind[kind]++;

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """check_test.py - fabemu check: healthy fabrics, and the errors that it finds in a damaged one."""
+import contextlib
 import json
 import os
 import re
@@ -78,7 +79,10 @@ class Check(FabemuCase):
         self.assertEqual((check["right"], check["switches"], check["routes"]), (True, 4, 0))
 
     def fake(self, name, check, limit_ms=0, after_s=0):
-        """A broken fabric: it answers one request, and before that may wait for other hosts."""
+        """
+        A broken fabric: it answers one request. Before that it may wait for other hosts; it says so
+        again and again, and only the first time must count.
+        """
         if not os.path.isdir(os.path.dirname(self.socket_path(name))):
             self.up("other")  # creates the folder
         listener = socket.socket(socket.AF_UNIX)
@@ -89,10 +93,13 @@ class Check(FabemuCase):
         def answer():
             client, _ = listener.accept()
             request = json.loads(client.recv(4096))
-            if limit_ms and request["wait"]:
-                client.sendall(b'{"event":"wait","limit_ms":%d}\n' % limit_ms)
-            time.sleep(after_s)
-            client.sendall(json.dumps({"ok": True, "name": name, "check": check}).encode() + b"\n")
+            with contextlib.suppress(BrokenPipeError):
+                for _ in range(20 * after_s):
+                    if limit_ms and request["wait"]:
+                        client.sendall(b'{"event":"wait","limit_ms":%d}\n' % limit_ms)
+                    time.sleep(0.05)
+                reply = {"ok": True, "name": name, "check": check}
+                client.sendall(json.dumps(reply).encode() + b"\n")
             client.close()
             listener.close()
         threading.Thread(target=answer, daemon=True).start()

@@ -3542,6 +3542,30 @@ static void telemetry__covers_all_hosts(void)
     fixture_free();
 }
 
+/* Only the first snapshot waits long for the counts of a host that does not answer. */
+static void stopped_host__delays_only_the_first_snapshot(void)
+{
+    struct json_object *line;
+    struct watched w;
+    int64_t began_ms;
+
+    fixture_start();
+    stop_host(2);
+    watch_begin(&w, 0);
+    watch_first(&w);
+    began_ms = emu_now_ms();
+    for (uint32_t i = 0; i < 5; i++) {
+        CU_ASSERT_EQUAL_FATAL(conn_wait(&w.conn, &line, PATIENCE_MS), 0);
+        json_object_put(line);
+    }
+    CU_ASSERT_TRUE(emu_now_ms() - began_ms < 5000);
+    host_goes();
+    watch_end(&w);
+    fixture_end();
+    fixture_free();
+    close(still_fd);
+}
+
 /* One reader per host, whose next snapshot is due in an hour; the fabric ends before. */
 static void telemetry__ends_with_the_final_counts(void)
 {
@@ -4197,6 +4221,7 @@ int main(void)
         CASE(host__reports_its_own_devices_only),
         CASE(host__repeated_reports_count_once),
         CASE(telemetry__covers_all_hosts),
+        CASE(stopped_host__delays_only_the_first_snapshot),
         CASE(telemetry__ends_with_the_final_counts),
         CASE(telemetry__counters_of_a_lost_host_stay),
         CASE(capture__is_only_available_on_the_coordinator),

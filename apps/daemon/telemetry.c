@@ -29,7 +29,7 @@
 #define OPEN_READERS 32u
 
 #define HOSTS_MS       50u   /* time limit for the replies of other hosts */
-#define HOSTS_FIRST_MS 2000u /* time limit for their first replies, which have all counters */
+#define HOSTS_FIRST_MS 2000u /* time limit for the first snapshot: the replies have all counters */
 
 #define LAST_MS  500 /* at the end of the fabric: time limit for all readers */
 #define QUIET_MS 50  /* at the end of the fabric: time limit while no reader reads */
@@ -448,9 +448,7 @@ static bool hosts_query(struct daemon *daemon, uint64_t ms)
     if (!daemon->coordinator || serve->awaits_hosts || due_ms(daemon) > ms ||
         !coordinator_sample_request(daemon->coordinator, HOSTS_SAMPLE_COUNTERS))
         return false;
-    most_ms = coordinator_sample_is_complete(daemon->coordinator, HOSTS_SAMPLE_COUNTERS)
-                  ? HOSTS_MS
-                  : HOSTS_FIRST_MS;
+    most_ms = telemetry_samples(serve->telemetry) ? HOSTS_MS : HOSTS_FIRST_MS;
     serve->awaits_hosts = true;
     timer_arm(serve, ms + most_ms);
     return true;

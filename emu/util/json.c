@@ -107,7 +107,7 @@ int emu_json_put(struct emu_json_buf *out, struct json_object *message, size_t m
 static struct json_object *parse(const char *text, int bytes, int flags,
                                  enum json_tokener_error *bad)
 {
-    struct json_tokener *tok = json_tokener_new();
+    struct json_tokener *tok = json_tokener_new_ex(EMU_JSON_DEPTH);
     struct json_object *object;
 
     *bad = json_tokener_error_size; /* json-c has no code for out of memory */

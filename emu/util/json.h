@@ -13,7 +13,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define EMU_JSON_KEEP 16384u /* maximum number of bytes of memory that an empty buffer keeps */
+#define EMU_JSON_KEEP  16384u /* maximum number of bytes of memory that an empty buffer keeps */
+#define EMU_JSON_DEPTH 300    /* json-c's limit of lists and objects within each other */
 
 /* Bytes that were received and not yet taken, or that wait to be sent. Owned by one thread. */
 struct emu_json_buf {

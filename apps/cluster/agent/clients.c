@@ -24,6 +24,10 @@
 /* longest wait for the exit status of a process after its connection has ended */
 #define EXIT_STATUS_MS 200
 
+static_assert(
+    CONN_CONTAINERS_MAX + 2 < EMU_JSON_DEPTH,
+    "the coordinator can parse each request that is forwarded, which is one object deeper");
+
 struct json_object *agent_process_message(const struct agent_process *process)
 {
     return json_add_number(json_object_new_object(), "client", (uint64_t)process->client);

@@ -28,6 +28,7 @@
 #define LATE_MOST    4096u
 #define CALL_MORE_MS 50   /* by how much each call extends the time limit of its operation */
 #define REST_MS      500  /* by how much each further part of a long reply extends it */
+#define READ_MS      500  /* least time to read a reply, after the waits for other hosts */
 #define END_CHECK_MS 100  /* during a wait: interval between checks whether the fabric must end */
 #define AGENTS_MS    1000 /* the start fails if agents_why() has reported a failure for this long */
 
@@ -467,14 +468,16 @@ static int call_all(struct coordinator *coord, const struct call *call, struct j
     int err = 0;
 
     for (uint32_t h = 1; h < coord->config.count; h++) {
+        /* the reply may have arrived during the wait for another host, and is read only now */
+        int64_t read_ms = emu_now_ms() + READ_MS, most_ms = until_ms > read_ms ? until_ms : read_ms;
         struct json_object *reply;
         int failed;
 
         if (call->only && h != call->only)
             continue;
         operation_extend(&coord->agent[h], CALL_MORE_MS);
-        reply = call->until_ms && !coord->limits ? reply_await(&coord->agent[h], number, until_ms)
-                                                 : agent_reply(&coord->agent[h], number, until_ms);
+        reply = call->until_ms && !coord->limits ? reply_await(&coord->agent[h], number, most_ms)
+                                                 : agent_reply(&coord->agent[h], number, most_ms);
         failed = reply                   ? coordinator_error_of(reply, 0)
                  : !coord->agent[h].lost ? -ECANCELED
                  : call->only            ? -EHOSTDOWN

@@ -212,15 +212,12 @@ uint64_t coordinator_hits_missed(struct coordinator *coord);
  * its last sample gets no new request. Returns coordinator_sample_waits().
  * coordinator_sample_waits() - return whether a requested sample of some host has not arrived
  * completely.
- * coordinator_sample_is_complete() - return whether each connected host has sent a whole sample
- * since sampling began.
  * coordinator_sample_last() - request a sample and wait until every host has sent all of it.
  * coordinator_sample_end() - end sampling. The next request then gets all counters.
  * coordinator_sample_messages() - set the minimum size of the finished messages that are reported.
  */
 bool coordinator_sample_request(struct coordinator *coord, enum hosts_sample_kind of);
 bool coordinator_sample_waits(const struct coordinator *coord, enum hosts_sample_kind of);
-bool coordinator_sample_is_complete(const struct coordinator *coord, enum hosts_sample_kind of);
 void coordinator_sample_last(struct coordinator *coord, enum hosts_sample_kind of);
 void coordinator_sample_end(struct coordinator *coord, enum hosts_sample_kind of);
 void coordinator_sample_messages(struct coordinator *coord, uint64_t from_bytes);

@@ -82,7 +82,6 @@ struct coordinator_agent {
     struct coordinator_hits hits;
     struct coordinator_sample {
         bool begun;        /* a request was sent since sampling began */
-        bool complete;     /* a whole sample has arrived since sampling began */
         uint32_t asked;    /* number of requests to which no part of a sample has come back yet */
         uint64_t asked_ns; /* emu_now_ns() when the first of these requests was sent */
         uint64_t pieces;   /* parts of the current sample that have arrived */

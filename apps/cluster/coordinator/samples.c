@@ -44,14 +44,6 @@ bool coordinator_sample_waits(const struct coordinator *coord, enum hosts_sample
     return false;
 }
 
-bool coordinator_sample_is_complete(const struct coordinator *coord, enum hosts_sample_kind of)
-{
-    for (uint32_t h = 1; h < coord->config.count; h++)
-        if (!coord->agent[h].lost && !coord->agent[h].sample[of].complete)
-            return false;
-    return true;
-}
-
 bool coordinator_sample_request(struct coordinator *coord, enum hosts_sample_kind of)
 {
     for (uint32_t h = 1; h < coord->config.count; h++) {
@@ -105,7 +97,6 @@ static bool piece_take(struct coordinator_agent *agent, enum hosts_sample_kind o
     piece.count = hosts_from_hex(json_object_object_get(message, "sample"), agent->coord->sample,
                                  sizeof agent->coord->sample);
     sample->asked--;
-    sample->complete = sample->complete || !more;
     sample->pieces = more ? sample->pieces + 1 : 0;
     if (!piece.count || is_endless(agent, of) || !ops->sampled(ops->ctx, &piece))
         coordinator_lose(agent, "it sent an invalid sample");

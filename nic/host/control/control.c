@@ -31,7 +31,9 @@
 #include "nic/host/base/adapter.h"
 #include "nic/host/base/base.h"
 
-/* Limits that apply until the fabric has sent its bounds. */
+/*
+ * Limits that apply until the fabric has sent its bounds, or the event "wait" with its own limit.
+ */
 #define ATTACH_TIMEOUT_S 20
 #define DETACH_EARLY_MS  2000
 #define NOTIFY_MS        1000
@@ -257,13 +259,28 @@ static int reply_info(struct json_object *reply, struct fabemu_info *info)
     return 0;
 }
 
+/*
+ * Return until when to wait for the reply: @end_ms or, if @event says that the fabric waits for
+ * other hosts, the time that it gives.
+ */
+static int64_t wait_until_ms(struct json_object *event, int64_t end_ms)
+{
+    int64_t limit_ms = emu_json_number(event, "limit_ms", 0);
+
+    if (strcmp(emu_json_text(event, "event", ""), "wait") != 0 || limit_ms <= 0)
+        return end_ms;
+    return emu_now_ms() + (limit_ms < INT32_MAX ? limit_ms : INT32_MAX);
+}
+
 /* Read the next line that is not an event. Errors: as line_next(). */
 static int control_reply(struct nic_control *c, int64_t end_ms, struct json_object **ret)
 {
     int err;
 
-    while (!(err = line_next(&c->line, end_ms, ret)) && *emu_json_text(*ret, "event", ""))
+    while (!(err = line_next(&c->line, end_ms, ret)) && *emu_json_text(*ret, "event", "")) {
+        end_ms = wait_until_ms(*ret, end_ms);
         json_object_put(*ret);
+    }
     return err;
 }
 
@@ -284,6 +301,7 @@ static int control_handshake(struct nic_control *c, const struct nic_job *job,
         json_object_object_add(request, "rank", json_object_new_int(job->rank));
     if (job->ranks >= 0)
         json_object_object_add(request, "ranks", json_object_new_int(job->ranks));
+    json_object_object_add(request, "wait", json_object_new_boolean(true));
     err = line_send(&c->line, request);
     /* if the fabric has closed the socket, it may have sent the reason first */
     if (!err || err == -EPIPE)

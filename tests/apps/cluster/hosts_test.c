@@ -1340,6 +1340,7 @@ static struct slow_channel {
     int attached_last; /* the call for this process, counted from 1, ends the fabric */
     _Atomic int attached;
     _Atomic int audits; /* number of replies to audits */
+    _Atomic int log_ms; /* further delay of replies with hits of faults */
 } slow_channel;
 
 #define SLOW_MS   600
@@ -1351,7 +1352,9 @@ static bool is_dropped(struct slow_channel *slow, struct json_object *line)
 
     slow->audits += audit;
     if (json_object_object_get_ex(line, "reply", NULL))
-        poll(NULL, 0, slow->reply_ms + (audit && slow->audit_ms > 0 ? slow->audit_ms : 0));
+        poll(NULL, 0,
+             slow->reply_ms + (audit && slow->audit_ms > 0 ? slow->audit_ms : 0) +
+                 (json_object_object_get_ex(line, "log", NULL) ? slow->log_ms : 0));
     else if (strcmp(emu_json_text(line, "do", ""), "node_incarnation") == 0 &&
              ++slow->attached == slow->attached_last)
         eventfd_write(fixture.host[0].stop_fd, 1);
@@ -1773,6 +1776,40 @@ static void report__has_space_for_the_hits_of_each_host(void)
     json_object_put(reply);
     conn_close(&conn);
     fixture_end();
+    fixture_free();
+}
+
+/* While the coordinator waits for host 1, the long reply of host 2 arrives in time. */
+static void slow_host__costs_no_other_host(void)
+{
+    struct json_object *event, *reply;
+    struct conn conn;
+    int64_t fault;
+
+    fixture_make("qsnet3", false);
+    fixture.hosts.call_ms = SLOW_MS;
+    slow_channel_begin(1, (struct slow_channel){.reply_ms = 0});
+    fixture_go();
+    connects(&conn, 0);
+    fault = add_fault(&conn, "bit-errors link=any rate=1e-9");
+    slow_channel.log_ms = 2 * SLOW_MS;
+    logs_hits(2, fault, 200);
+    json_object_put(query(&conn, command("report")));
+    event = next_event(&fixture.host[0].owner, "host_lost");
+    CU_ASSERT_STRING_EQUAL(emu_json_text(event, "name", ""), names[1]);
+    json_object_put(event);
+    reply = query(&conn, command("report"));
+    for (uint32_t h = 1; h < HOSTS; h++)
+        CU_ASSERT_STRING_EQUAL(
+            emu_json_text(emu_json_at(json_object_object_get(
+                                          json_object_object_get(reply, "report"), "hosts"),
+                                      h),
+                          "state", ""),
+            h == 1 ? "lost" : "up");
+    json_object_put(reply);
+    conn_close(&conn);
+    fixture_end();
+    pthread_join(slow_channel.thread, NULL);
     fixture_free();
 }
 
@@ -3542,6 +3579,30 @@ static void telemetry__covers_all_hosts(void)
     fixture_free();
 }
 
+/* Only the first snapshot waits long for the counts of a host that does not answer. */
+static void stopped_host__delays_only_the_first_snapshot(void)
+{
+    struct json_object *line;
+    struct watched w;
+    int64_t began_ms;
+
+    fixture_start();
+    stop_host(2);
+    watch_begin(&w, 0);
+    watch_first(&w);
+    began_ms = emu_now_ms();
+    for (uint32_t i = 0; i < 5; i++) {
+        CU_ASSERT_EQUAL_FATAL(conn_wait(&w.conn, &line, PATIENCE_MS), 0);
+        json_object_put(line);
+    }
+    CU_ASSERT_TRUE(emu_now_ms() - began_ms < 5000);
+    host_goes();
+    watch_end(&w);
+    fixture_end();
+    fixture_free();
+    close(still_fd);
+}
+
 /* One reader per host, whose next snapshot is due in an hour; the fabric ends before. */
 static void telemetry__ends_with_the_final_counts(void)
 {
@@ -4181,6 +4242,7 @@ int main(void)
         CASE(audit__delays_only_requests_that_call_hosts),
         CASE(audit__without_end_delays_no_request_for_long),
         CASE(report__has_space_for_the_hits_of_each_host),
+        CASE(slow_host__costs_no_other_host),
         CASE(fault__applies_at_the_device),
         CASE(fault__of_combine_units_reaches_all_hosts),
         CASE(link_down__reaches_all_hosts),
@@ -4197,6 +4259,7 @@ int main(void)
         CASE(host__reports_its_own_devices_only),
         CASE(host__repeated_reports_count_once),
         CASE(telemetry__covers_all_hosts),
+        CASE(stopped_host__delays_only_the_first_snapshot),
         CASE(telemetry__ends_with_the_final_counts),
         CASE(telemetry__counters_of_a_lost_host_stay),
         CASE(capture__is_only_available_on_the_coordinator),

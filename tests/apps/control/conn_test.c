@@ -131,6 +131,37 @@ static void conn_next__refuses_a_request_of_many_lists(void)
     }
 }
 
+/*
+ * An agent host forwards a request in an object of its own. If the coordinator could not parse it,
+ * the host would count as lost.
+ */
+static void conn_next__takes_a_request_of_nested_lists_when_it_is_forwarded(void)
+{
+    char text[1024] = "{\"x\":";
+    struct json_object *line = NULL, *message;
+    struct conn ends[2];
+
+    memset(text + 5, '[', CONN_CONTAINERS_MAX - 1);
+    memset(text + 5 + CONN_CONTAINERS_MAX - 1, ']', CONN_CONTAINERS_MAX - 1);
+    strcat(text, "}");
+    pair_open(ends);
+    ends[1].containers_max = CONN_CONTAINERS_MAX;
+    CU_ASSERT_EQUAL(conn_put_line(&ends[0], text, strlen(text)), 0);
+    CU_ASSERT_EQUAL(conn_flush(&ends[0]), 0);
+    CU_ASSERT_EQUAL(conn_fill(&ends[1]), 0);
+    CU_ASSERT_EQUAL(conn_next(&ends[1], &line), 1);
+    message = json_add_number(json_object_new_object(), "client", 1);
+    json_object_object_add(message, "line", line);
+    ends[1].containers_max = SIZE_MAX;
+    CU_ASSERT_EQUAL(conn_put(&ends[0], message), 0);
+    CU_ASSERT_EQUAL(conn_flush(&ends[0]), 0);
+    CU_ASSERT_EQUAL(conn_fill(&ends[1]), 0);
+    line = NULL;
+    CU_ASSERT_EQUAL(conn_next(&ends[1], &line), 1);
+    json_object_put(line);
+    pair_close(ends);
+}
+
 static void conn_put_line__refuses_lines_too_long_for_readers(void)
 {
     struct conn ends[2];
@@ -149,6 +180,7 @@ int main(void)
         CASE(conn_put_line__accepts_a_snapshot_of_the_largest_network),
         CASE(conn_put__is_bounded_behind_a_line_and_without),
         CASE(conn_next__refuses_a_request_of_many_lists),
+        CASE(conn_next__takes_a_request_of_nested_lists_when_it_is_forwarded),
         CASE(conn_put_line__refuses_lines_too_long_for_readers),
         {NULL, NULL},
     };

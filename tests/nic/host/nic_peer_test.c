@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "emu/util/json.h"
+#include "emu/util/now.h"
 #include "nic/host/control/control.h"
 #include "tests/test.h"
 #include "tests/fixtures/host/peers.h"
@@ -525,6 +526,56 @@ static void control__returns_no_reply_that_refuses(void)
     unlink(at.sun_path);
 }
 
+/* A fabric that waits for other hosts when a process attaches, and does not reply. */
+static void *waiter_main(void *argument)
+{
+    static const char wait[] = "{\"event\":\"wait\",\"limit_ms\":50}\n";
+    struct emu_json_buf in = {.bytes = 0};
+    int fd = accept(*(int *)argument, NULL, NULL);
+    struct json_object *line = NULL;
+
+    while (!emu_json_next(&in, 65536, SIZE_MAX, &line))
+        if (emu_json_read(&in, fd, NULL, 0) <= 0)
+            break;
+    CU_ASSERT_TRUE(emu_json_true(line, "wait"));
+    json_object_put(line);
+    CU_ASSERT_EQUAL(write(fd, wait, strlen(wait)), (ssize_t)strlen(wait));
+    while (emu_json_read(&in, fd, NULL, 0) > 0)
+        ;
+    emu_json_free(&in);
+    close(fd);
+    return NULL;
+}
+
+/*
+ * Slow hosts may delay the reply to "attach" for longer than a process waits by itself. The process
+ * waits as long as the fabric says.
+ */
+static void control__attaches_within_the_time_limit_of_the_fabric(void)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    struct nic_control *control;
+    struct emu_hostif_fds fds;
+    struct fabemu_info info;
+    pthread_t waiter;
+    int64_t began_ms = emu_now_ms();
+    int listener = socket(AF_UNIX, SOCK_STREAM, 0);
+
+    snprintf(at.sun_path, sizeof at.sun_path, "/tmp/nic_peer.%d", (int)getpid());
+    unlink(at.sun_path);
+    CU_ASSERT_EQUAL_FATAL(bind(listener, (struct sockaddr *)&at, sizeof at), 0);
+    CU_ASSERT_EQUAL_FATAL(listen(listener, 1), 0);
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&waiter, NULL, waiter_main, &listener), 0);
+    CU_ASSERT_EQUAL(nic_control_attach(&control, at.sun_path, &(struct nic_job){.rank = 0}, &info,
+                                       &fds),
+                    -ETIMEDOUT);
+    CU_ASSERT_TRUE(emu_now_ms() - began_ms >= 50);
+    CU_ASSERT_TRUE(emu_now_ms() - began_ms < 15000);
+    pthread_join(waiter, NULL);
+    close(listener);
+    unlink(at.sun_path);
+}
+
 static void pump_until_over(struct peers *w, struct fabemu_req *req, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
@@ -985,6 +1036,7 @@ int main(void)
         CASE(abort__ends_operations_in_progress),
         CASE(forked__calls_return_at_once),
         CASE(control__returns_no_reply_that_refuses),
+        CASE(control__attaches_within_the_time_limit_of_the_fabric),
         CASE(peer__exited_is_detected),
         CASE(peer__slow_is_waited_for),
         CASE(peer__successor_survives_old_reports),

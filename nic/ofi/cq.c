@@ -129,6 +129,18 @@ static fi_addr_t cq_source(const struct ofi_op *op)
 }
 
 /*
+ * Return whether an entry is an error. With FI_SOURCE_ERR, so is the entry of a message whose
+ * sender is not in the address vector. Source: fi_cq(3). Lock: held.
+ */
+static bool cq_is_error(struct ofi_op *op)
+{
+    if (!op->error && op->flags & OFI_FROM_PEER && op->ep->caps & FI_SOURCE_ERR && op->ep->av &&
+        cq_source(op) == FI_ADDR_NOTAVAIL)
+        op->error = FI_EADDRNOTAVAIL;
+    return op->error;
+}
+
+/*
  * Read up to @count entries, at most up to the first error. Returns their number; -FI_EAVAIL if the
  * oldest entry is an error; -FI_EAGAIN if there is none.
  */
@@ -138,7 +150,7 @@ static ssize_t cq_pop(struct ofi_cq *cq, char *to, size_t count, fi_addr_t *sour
     struct ofi_op *op;
 
     ofi_lock(&cq->lock);
-    while ((op = cq_peek(cq)) && !op->error && (size_t)got < count) {
+    while ((op = cq_peek(cq)) && !cq_is_error(op) && (size_t)got < count) {
         cq_entry(cq, op, to + (size_t)got * cq->entry_bytes);
         if (source)
             source[got] = cq_source(op);
@@ -193,6 +205,29 @@ static size_t cq_error_bytes(const struct ofi_cq *cq)
     return sizeof(struct fi_cq_err_entry);
 }
 
+/*
+ * Write the address of an unknown sender to the buffer of the caller's entry @buf or, if that has
+ * none, to the queue's own buffer. Lock: held.
+ */
+static void cq_error_source(struct ofi_cq *cq, const struct ofi_op *op,
+                            const struct fi_cq_err_entry *buf, struct fi_cq_err_entry *entry)
+{
+    struct ofi_addr from = {.node = op->req.src_node,
+                            .fabric = cq->domain->fabric_hash,
+                            .incarnation = op->req.src_incarnation};
+    size_t room = entry->err_data ? buf->err_data_size : 0, bytes;
+
+    if (!room) {
+        entry->err_data = cq->err_data;
+        room = sizeof cq->err_data;
+    }
+    bytes = room;
+    ofi_addr_set_port(&from, op->req.src_queue / OFI_KINDS);
+    if (ofi_addr_copy(cq->domain->addr_format, &from, entry->err_data, &bytes) == -FI_EADDRNOTAVAIL)
+        bytes = 0; /* the format has no address for this node */
+    entry->err_data_size = bytes < room ? bytes : room;
+}
+
 static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf, uint64_t flags)
 {
     struct ofi_cq *cq = container_of(fid, struct ofi_cq, cq_fid);
@@ -205,7 +240,7 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf, uint6
     ofi_lock(&cq->lock);
     struct ofi_op *op = cq_peek(cq);
 
-    if (op && op->error) {
+    if (op && cq_is_error(op)) {
         entry.op_context = op->req.context;
         entry.flags = cq_entry_flags(op);
         entry.buf = op->buf;
@@ -213,15 +248,16 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf, uint6
         entry.prov_errno = op->error;
         fabemu_req_why(cq->domain->fab, &op->req, cq->why, sizeof cq->why);
         cq->why_of = op->error;
-        if (op->error == FI_ETRUNC) {
-            entry.len = op->room;
-            entry.olen = op->req.bytes - op->room;
+        if (op->error == FI_ETRUNC || op->error == FI_EADDRNOTAVAIL) {
+            entry.olen = op->error == FI_ETRUNC ? op->req.bytes - op->room : 0;
+            entry.len = op->req.bytes - entry.olen;
             entry.data = op->req.data;
             entry.tag = op->req.tag;
         }
         if (cq_error_bytes(cq) > offsetof(struct fi_cq_err_entry, err_data_size))
-            /* err_data is the caller's buffer; this provider writes no data to it */
-            entry.err_data = buf->err_data;
+            entry.err_data = buf->err_data; /* the caller's buffer */
+        if (op->error == FI_EADDRNOTAVAIL)
+            cq_error_source(cq, op, buf, &entry);
         memcpy(buf, &entry, cq_error_bytes(cq));
         cq_drop(cq);
         got = 1;

@@ -3,6 +3,9 @@
 #ifndef NIC_OFI_CQ_H
 #define NIC_OFI_CQ_H
 
+#include <stdalign.h>
+
+#include "nic/ofi/addr.h"
 #include "nic/ofi/source.h"
 
 /* after so many reads in a row that found nothing, each further read calls fabemu_idle() */
@@ -47,6 +50,8 @@ struct ofi_cq {
     /* text of the last error that was read, for fi_cq_strerror() */
     char why[96];
     int why_of; /* prov_errno of that error */
+    /* err_data of the last error, if the caller gave no buffer: the address of the sender */
+    alignas(struct ofi_addr) char err_data[OFI_ADDR_TEXT_BYTES];
 };
 
 /* cq.c */

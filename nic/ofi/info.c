@@ -41,11 +41,12 @@ static const struct info_kind {
 } info_kinds[] = {
     {FI_EP_RDM, OFI_CAPS, OFI_MESSAGE_MAX_BYTES, OFI_CONTEXTS_MAX},
     {FI_EP_MSG,
-     OFI_CAPS & ~(FI_SOURCE | FI_DIRECTED_RECV | FI_SHARED_AV | FI_NAMED_RX_CTX | FI_COLLECTIVE),
+     OFI_CAPS & ~(FI_SOURCE | FI_SOURCE_ERR | FI_DIRECTED_RECV | FI_SHARED_AV | FI_NAMED_RX_CTX |
+                  FI_COLLECTIVE),
      OFI_MESSAGE_MAX_BYTES, 1},
     {FI_EP_DGRAM,
-     FI_MSG | OFI_CAPS_SIDE | FI_SOURCE | FI_DIRECTED_RECV | FI_MULTI_RECV | FI_NAMED_RX_CTX |
-         OFI_CAPS_DOMAIN,
+     FI_MSG | OFI_CAPS_SIDE | FI_SOURCE | FI_SOURCE_ERR | FI_DIRECTED_RECV | FI_MULTI_RECV |
+         FI_NAMED_RX_CTX | OFI_CAPS_DOMAIN,
      OFI_DATAGRAM_MAX_BYTES, OFI_CONTEXTS_MAX},
 };
 #define INFO_KINDS (sizeof info_kinds / sizeof info_kinds[0])
@@ -113,14 +114,14 @@ static int info_mr_mode(uint32_t version, const struct fi_info *hints)
 
 /*
  * Return the capabilities that the hints request or imply. If they request none, return all
- * capabilities of the provider.
+ * capabilities of the provider except FI_SOURCE_ERR, which turns completions into errors.
  */
 static uint64_t info_caps(const struct fi_info *hints)
 {
     uint64_t caps = hints ? hints->caps : 0;
 
     if (!(caps & (FI_MSG | FI_TAGGED | OFI_CAPS_MEMORY)))
-        return caps ? caps | OFI_CAPS_COMM : OFI_CAPS;
+        return caps ? caps | OFI_CAPS_COMM : OFI_CAPS & ~FI_SOURCE_ERR;
     if (caps & (FI_MSG | FI_TAGGED) && !(caps & OFI_CAPS_SIDE))
         caps |= OFI_CAPS_SIDE;
     if (caps & OFI_CAPS_MEMORY && !(caps & OFI_CAPS_ACCESS))
@@ -225,7 +226,13 @@ static int check_ep(const struct fi_ep_attr *ep)
     });
 }
 
-static int check_domain(const struct fi_domain_attr *domain)
+/* Return the largest size of error data: the address of a sender that is in no address vector. */
+static size_t error_data_bytes(uint64_t caps)
+{
+    return caps & FI_SOURCE_ERR ? OFI_ADDR_TEXT_BYTES : 0;
+}
+
+static int check_domain(const struct fi_domain_attr *domain, uint64_t caps)
 {
     if (!domain)
         return 0;
@@ -244,7 +251,7 @@ static int check_domain(const struct fi_domain_attr *domain)
              domain->rx_ctx_cnt > INFO_ENDPOINTS},
         {"count of memory regions, or of their pieces",
          domain->mr_cnt > INFO_REGIONS || domain->mr_iov_limit > ofi_limits()->iovs},
-        {"error data", domain->max_err_data},
+        {"error data", domain->max_err_data > error_data_bytes(caps)},
         {"traffic class of the domain", ofi_tclass(domain->tclass) < 0},
         {"groups of peers", ofi_max_group_id(domain)},
         {0},
@@ -262,6 +269,8 @@ static int check_hints(const struct fi_info *hints, uint64_t caps)
         return err;
     if (caps & ~OFI_CAPS)
         return info_refuse_caps(caps & ~OFI_CAPS, "");
+    if (caps & FI_SOURCE_ERR && !(caps & FI_SOURCE))
+        return info_refuse("capability FI_SOURCE_ERR without FI_SOURCE");
     if (ofi_addr_format(hints->addr_format) == FI_FORMAT_UNSPEC)
         return info_refuse("address format");
     if (hints->fabric_attr && hints->fabric_attr->name &&
@@ -271,7 +280,7 @@ static int check_hints(const struct fi_info *hints, uint64_t caps)
     if (!err)
         err = ofi_check_rx(hints->rx_attr, caps);
     if (!err)
-        err = check_domain(hints->domain_attr);
+        err = check_domain(hints->domain_attr, caps);
     return err;
 }
 
@@ -418,6 +427,7 @@ static void info_fill_domain(struct fi_info *info, uint32_t version, const struc
         .cntr_cnt = INFO_ENDPOINTS,
         .mr_iov_limit = ofi_limits()->iovs,
         .mr_cnt = INFO_REGIONS,
+        .max_err_data = error_data_bytes(info->caps),
         .caps = OFI_CAPS_DOMAIN,
         .tclass = want->tclass,
     };

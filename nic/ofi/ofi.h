@@ -67,9 +67,9 @@
 #define OFI_CAPS_TX                                                                     \
     (FI_MSG | FI_TAGGED | FI_SEND | OFI_CAPS_MEMORY | FI_READ | FI_WRITE | FI_TRIGGER | \
      FI_NAMED_RX_CTX | FI_COLLECTIVE)
-#define OFI_CAPS_RX                                                                   \
-    (FI_MSG | FI_TAGGED | FI_RECV | FI_DIRECTED_RECV | FI_SOURCE | FI_MULTI_RECV |    \
-     OFI_CAPS_MEMORY | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_RMA_EVENT | FI_TRIGGER | \
+#define OFI_CAPS_RX                                                                                \
+    (FI_MSG | FI_TAGGED | FI_RECV | FI_DIRECTED_RECV | FI_SOURCE | FI_SOURCE_ERR | FI_MULTI_RECV | \
+     OFI_CAPS_MEMORY | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_RMA_EVENT | FI_TRIGGER |              \
      FI_COLLECTIVE)
 #define OFI_CAPS (OFI_CAPS_TX | OFI_CAPS_RX | OFI_CAPS_DOMAIN)
 

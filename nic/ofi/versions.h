@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * versions.h - differences between the versions of libfabric from 1.17 to 2.x.
+ * versions.h - differences between the versions of libfabric from 1.17 to 2.1.
  *
- * The provider is compiled with the headers of one version, and any of these versions may load it.
+ * The provider is compiled with the headers of one version, and another version may load it.
  * Later versions only add fields at the end of structures, and check the field `size` before they
  * call an operation that was added. So the provider must neither read nor write the added fields of
  * a structure whose size it does not know.

@@ -35,10 +35,10 @@ struct side {
     struct ofi_fixture_endpoint end; /* ep is NULL until side_enable() */
 };
 
-static int getinfo(uint32_t format, const char *node, const char *service, uint64_t flags,
-                   struct fi_info **info)
+static int getinfo_with(uint64_t caps, uint32_t format, const char *node, const char *service,
+                        uint64_t flags, struct fi_info **info)
 {
-    struct fi_info *hints = ofi_fixture_hints(OFI_FIXTURE_CAPS_ALL);
+    struct fi_info *hints = ofi_fixture_hints(caps);
     int err;
 
     hints->addr_format = format;
@@ -48,20 +48,32 @@ static int getinfo(uint32_t format, const char *node, const char *service, uint6
     return err;
 }
 
+static int getinfo(uint32_t format, const char *node, const char *service, uint64_t flags,
+                   struct fi_info **info)
+{
+    return getinfo_with(OFI_FIXTURE_CAPS_ALL, format, node, service, flags, info);
+}
+
 /* Open all but the endpoint. The endpoint will have the source address @node and @service. */
-static struct side side_open(uint32_t format, const char *node, const char *service)
+static struct side side_open_with(uint64_t caps, uint32_t format, const char *node,
+                                  const char *service)
 {
     struct side side = {0};
     struct fi_av_attr attr = {.type = FI_AV_TABLE};
 
-    CU_ASSERT_EQUAL_FATAL(getinfo(format, node, service, node || service ? FI_SOURCE : 0,
-                                  &side.info),
+    CU_ASSERT_EQUAL_FATAL(getinfo_with(caps, format, node, service, node || service ? FI_SOURCE : 0,
+                                       &side.info),
                           0);
     CU_ASSERT_EQUAL_FATAL(fi_fabric(side.info->fabric_attr, &side.fabric, NULL), 0);
     CU_ASSERT_EQUAL_FATAL(fi_domain(side.fabric, side.info, &side.domain, NULL), 0);
     CU_ASSERT_EQUAL_FATAL(fi_eq_open(side.fabric, &(struct fi_eq_attr){0}, &side.eq, NULL), 0);
     CU_ASSERT_EQUAL_FATAL(fi_av_open(side.domain, &attr, &side.av, NULL), 0);
     return side;
+}
+
+static struct side side_open(uint32_t format, const char *node, const char *service)
+{
+    return side_open_with(OFI_FIXTURE_CAPS_ALL, format, node, service);
 }
 
 /* Open an endpoint. Returns the result of fi_enable(). */
@@ -488,6 +500,92 @@ static void endpoint__checks_the_address_that_it_is_given(void)
     }
 }
 
+/* --- FI_SOURCE_ERR ------------------------------------------------------------------ */
+
+static void source_err__needs_a_request(void)
+{
+    struct fi_info *info;
+
+    CU_ASSERT_EQUAL_FATAL(getinfo(FI_FORMAT_UNSPEC, NULL, NULL, 0, &info), 0);
+    CU_ASSERT_EQUAL(info->caps & FI_SOURCE_ERR, 0);
+    fi_freeinfo(info);
+    CU_ASSERT_EQUAL_FATAL(getinfo_with(0, FI_FORMAT_UNSPEC, NULL, NULL, 0, &info), 0);
+    CU_ASSERT_EQUAL(info->caps & FI_SOURCE_ERR, 0);
+    fi_freeinfo(info);
+    CU_ASSERT_EQUAL(getinfo_with(FI_MSG | FI_SOURCE_ERR, FI_FORMAT_UNSPEC, NULL, NULL, 0, &info),
+                    -FI_ENODATA);
+}
+
+/* Send a message between two endpoints. Returns the result of reading the receiver's entry. */
+static ssize_t message(struct side *from, fi_addr_t to, struct side *at, uint64_t tag,
+                       fi_addr_t *source)
+{
+    struct fi_cq_tagged_entry entry;
+    uint64_t sent = 7 + tag, got = 0;
+    ssize_t read;
+
+    CU_ASSERT_EQUAL(fi_trecv(at->end.ep, &got, sizeof got, NULL, FI_ADDR_UNSPEC, tag, 0, NULL), 0);
+    CU_ASSERT_EQUAL_FATAL(ofi_fixture_inject(&from->end, &sent, sizeof sent, 9, to, tag), 0);
+    read = ofi_fixture_entry_wait(at->end.cq, &entry, source);
+    CU_ASSERT_EQUAL(got, sent);
+    return read;
+}
+
+/* Read the error entry of a message whose sender has the address @name of @bytes. */
+static void unknown_sender(struct side *at, uint64_t tag, const void *name, size_t bytes, void *buf,
+                           size_t room)
+{
+    struct fi_cq_err_entry error = {.err_data = buf, .err_data_size = room};
+    size_t got = room && room < bytes ? room : bytes;
+
+    CU_ASSERT_EQUAL(fi_cq_readerr(at->end.cq, &error, 0), 1);
+    CU_ASSERT_EQUAL(error.err, FI_EADDRNOTAVAIL);
+    CU_ASSERT_EQUAL(error.flags, FI_RECV | FI_TAGGED | FI_REMOTE_CQ_DATA);
+    CU_ASSERT_EQUAL(error.len, sizeof(uint64_t));
+    CU_ASSERT_EQUAL(error.olen, 0);
+    CU_ASSERT_EQUAL(error.data, 9);
+    CU_ASSERT_EQUAL(error.tag, tag);
+    CU_ASSERT_EQUAL(error.err_data == buf, room != 0);
+    CU_ASSERT_EQUAL_FATAL(error.err_data_size, got);
+    CU_ASSERT_EQUAL(memcmp(error.err_data, name, got), 0);
+}
+
+/* The error entry of an unknown sender has its address, with which it becomes known. */
+static void source_err__gives_the_address_of_an_unknown_sender(void)
+{
+    for (unsigned i = 0; i < FORMATS; i++) {
+        struct side from = side_open(formats[i], NULL, NULL);
+        struct side at =
+            side_open_with(OFI_FIXTURE_CAPS_ALL | FI_SOURCE_ERR, formats[i], NULL, NULL);
+        char buf[TEXT_BYTES];
+        fi_addr_t to, known, source = 0;
+        size_t bytes, at_bytes;
+        void *name, *at_name;
+
+        CU_ASSERT_TRUE(at.info->domain_attr->max_err_data >= sizeof buf);
+        CU_ASSERT_EQUAL_FATAL(side_enable(&from), 0);
+        CU_ASSERT_EQUAL_FATAL(side_enable(&at), 0);
+        name = name_of(&from, &bytes);
+        at_name = name_of(&at, &at_bytes);
+        to = insert(&from, at_name);
+        CU_ASSERT_EQUAL(message(&from, to, &at, 1, NULL), -FI_EAVAIL);
+        unknown_sender(&at, 1, name, bytes, NULL, 0);
+        CU_ASSERT_EQUAL(message(&from, to, &at, 2, &source), -FI_EAVAIL);
+        unknown_sender(&at, 2, name, bytes, buf, 4);
+        CU_ASSERT_EQUAL(message(&from, to, &at, 3, &source), -FI_EAVAIL);
+        unknown_sender(&at, 3, name, bytes, buf, sizeof buf);
+        known = insert(&at, buf);
+        CU_ASSERT_EQUAL(message(&from, to, &at, 4, &source), 1);
+        CU_ASSERT_EQUAL(source, known);
+        CU_ASSERT_EQUAL(message(&at, known, &from, 5, &source), 1);
+        CU_ASSERT_EQUAL(source, to);
+        free(at_name);
+        free(name);
+        side_close(&at);
+        side_close(&from);
+    }
+}
+
 /* --- address vectors ---------------------------------------------------------------- */
 
 static void insert__checks_addresses(void)
@@ -747,6 +845,8 @@ int main(void)
         CASE(endpoint__gets_a_free_pair_of_queues),
         CASE(endpoint__refuses_addresses_in_use_or_elsewhere),
         CASE(endpoint__checks_the_address_that_it_is_given),
+        CASE(source_err__needs_a_request),
+        CASE(source_err__gives_the_address_of_an_unknown_sender),
         CASE(insert__checks_addresses),
         CASE(lookup__cuts_to_the_buffer),
         CASE(remove__frees_the_lowest_index),

@@ -133,6 +133,10 @@ static void step_done(int parent)
         _exit(21);
 }
 
+/*
+ * Start a child that runs @fn. Call it before this process attaches: a child that a process with
+ * threads has started cannot use the allocator of AddressSanitizer, whose locks it may inherit.
+ */
 static struct child child_start(void (*fn)(int parent))
 {
     struct child child;
@@ -248,8 +252,8 @@ static fi_addr_t insert(struct end *end, struct sockaddr_in *name)
 /* A client inserts the address before the server has its port, and then again. */
 static void host__finds_the_process_that_has_the_port(void)
 {
-    struct end end = client_open(FI_EP_RDM, "501");
     const struct child child = child_start(server_of_messages);
+    struct end end = client_open(FI_EP_RDM, "501");
     struct sockaddr_in early, late, own = name_of(&end.ep->fid);
     fi_addr_t to, again;
 

@@ -39,6 +39,13 @@ def counts_differ(checks, report, what):
         checks.that(why.get("counts", 0) > 0, f"{what}: {name}: {why}")
 
 
+def types_reduced(checks, report, what):
+    """The network has reduced all types of tests/mpi/check_types.def."""
+    for name in ("allreduce", "reduce", "reduce_scatter"):
+        why = report["collectives"][name]["why"]
+        checks.that(why.get("type", 0) == 0, f"{what}: {name}: {why}")
+
+
 def one_run(checks, args, program, cwd, ranks, options, more):
     """One run with its checks; returns how many checks the program made, or None."""
     what = f"{ranks} ranks, {' '.join(options)}, check {' '.join(more)} --seed {args.seed}"
@@ -58,6 +65,7 @@ def one_run(checks, args, program, cwd, ranks, options, more):
     checks.that(not wide, f"{what}: rows of tables with more than 80 columns: {wide}")
     if report is not None:
         counts_differ(checks, report, what)
+        types_reduced(checks, report, what)
     return counts[0]
 
 

@@ -6,7 +6,9 @@
  * of one is wrong for the next, and a late or stale result is detected.
  */
 #include "check.h"
+#include "check_forms.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,9 +17,10 @@
 #define POISON      0xa5
 
 static const size_t counts[] = {1, 2, 7, 31, 1000, 100000};
-#define COUNTS     (sizeof counts / sizeof counts[0])
-#define LONG_COUNT 100000
-#define ROOTS_ALL  4 /* with up to this many ranks, each is root once */
+#define COUNTS      (sizeof counts / sizeof counts[0])
+#define FORMS_COUNT 7 /* at this length, all-reduces have one of three forms */
+#define LONG_COUNT  100000
+#define ROOTS_ALL   4 /* with up to this many ranks, each is root once */
 
 /* Inputs and results of one (type, operation, count) on one communicator. */
 struct reduction {
@@ -106,10 +109,22 @@ static const void *reduction_input(struct reduction *r, bool in_place)
 
 static void allreduce_once(struct reduction *r, bool in_place)
 {
+    const enum check_form form = r->count == FORMS_COUNT ? check_form_draw((r->key >> 8) + r->calls)
+                                                         : CHECK_BLOCKING;
     const void *in = reduction_input(r, in_place);
+    MPI_Request made = MPI_REQUEST_NULL, *request = &made;
+    char what[48];
 
-    MPI_Allreduce(in, r->out, (int)r->count, r->type->mpi, check_op_mpi(r->op), r->comm->comm);
-    reduction_verify(r, true, in_place, in_place ? "in-place allreduce" : "allreduce", -1);
+    CHECK_START(Allreduce, Iallreduce, in, r->out, (int)r->count, r->type->mpi, check_op_mpi(r->op),
+                r->comm->comm);
+    if (form == CHECK_PERSISTENT)
+        MPI_Start(request);
+    MPI_Wait(request, MPI_STATUS_IGNORE);
+    if (form == CHECK_PERSISTENT)
+        MPI_Request_free(request);
+    snprintf(what, sizeof what, "%s%s allreduce", check_form_name(form),
+             in_place ? " in-place" : "");
+    reduction_verify(r, true, in_place, what, -1);
 }
 
 static void reduce_once(struct reduction *r, int root, bool in_place)

@@ -245,6 +245,8 @@ ARITHMETIC(double, double, MPI_DOUBLE, 8)
 ARITHMETIC(double_odd, double, MPI_DOUBLE, 4)
 ARITHMETIC(long_double, long double, MPI_LONG_DOUBLE, 0)
 ARITHMETIC(complex, double complex, MPI_C_DOUBLE_COMPLEX, 8)
+ARITHMETIC(float_complex, float complex, MPI_C_FLOAT_COMPLEX, 8)
+ARITHMETIC(long_double_complex, long double complex, MPI_C_LONG_DOUBLE_COMPLEX, 16)
 
 static void arithmetic(const struct origin *o)
 {
@@ -260,6 +262,8 @@ static void arithmetic(const struct origin *o)
         add_double_odd(o, counts[o->sync][i]);
         add_long_double(o, counts[o->sync][i]);
         add_complex(o, counts[o->sync][i]);
+        add_float_complex(o, counts[o->sync][i]);
+        add_long_double_complex(o, counts[o->sync][i]);
     }
 }
 

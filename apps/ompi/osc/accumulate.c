@@ -37,9 +37,6 @@ static const uint8_t ops[OMPI_OP_BASE_FORTRAN_OP_MAX + 1] = {
 static const uint8_t types[OMPI_DATATYPE_MAX_PREDEFINED + 1] = {
 #define TYPE(ompi, fab) [OMPI_DATATYPE_MPI_##ompi] = (uint8_t)((fab) + 1),
 #include "apps/ompi/ops.def"
-    [OMPI_DATATYPE_MPI_LONG_DOUBLE] = sizeof(long double) == 16 ? 1 + FABEMU_F128 : 0,
-    [OMPI_DATATYPE_MPI_C_FLOAT_COMPLEX] = 1 + FABEMU_F32_COMPLEX,
-    [OMPI_DATATYPE_MPI_C_DOUBLE_COMPLEX] = 1 + FABEMU_F64_COMPLEX,
 };
 
 /* The arguments of one call. */

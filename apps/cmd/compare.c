@@ -21,6 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "apps/base/amount.h"
 #include "apps/base/command.h"
 #include "apps/base/message.h"
 #include "apps/base/output.h"
@@ -30,6 +31,7 @@
 #include "apps/cmd/options.h"
 #include "apps/cmd/scratch.h"
 #include "apps/cmd/standstill.h"
+#include "apps/cmd/standstill_lines.h"
 #include "apps/fabric/origin.h"
 #include "emu/util/json.h"
 #include "emu/util/printable.h"
@@ -456,8 +458,9 @@ static void explain(struct compare_row *row, const char *log)
         fclose(file);
     }
     emu_printable(why);
-    if (*why && why[strlen(why) - 1] == ':') /* lines about a standstill follow */
-        why[strlen(why) - 1] = '\0';
+    if (standstill_for_ns(row->report)) /* the log has the shorter time of the first message */
+        snprintf(why, sizeof why, "nothing has moved for %s of simulated time",
+                 duration_of_ns((double)standstill_for_ns(row->report)).text);
     snprintf(row->why, sizeof row->why, "exit status %d%s%s", row->status, *why ? ": " : "", why);
 }
 

@@ -685,6 +685,7 @@ static int print_all(struct compare *compare, struct file *files, size_t count)
     struct compare_table *table = &compare->table;
     int status = EXIT_SUCCESS;
     FILE *out = stdout;
+    bool unexplained = false; /* only the program's output can say why it failed */
 
     for (size_t i = 0; i < count; i++)
         if (output_is_stdout(files[i].path))
@@ -701,9 +702,14 @@ static int print_all(struct compare *compare, struct file *files, size_t count)
             status = EXIT_FAILURE;
         }
     for (unsigned i = 0; i < table->rows; i++)
-        if (*table->row[i].why)
+        if (*table->row[i].why) {
             status = EXIT_FAILURE;
     if (compare->ended)
+            unexplained |= table->row[i].status && table->row[i].status != EXIT_USAGE &&
+                           table->row[i].status != EXIT_STANDSTILL;
+        }
+    if (unexplained && !compare->out)
+        print_message("--out DIR keeps the program's output, which may say why it failed");
         status = EXIT_STANDSTILL;
     print_written(compare, files, count);
     return compare->interrupted ? 128 + compare->interrupted : status;

@@ -172,6 +172,16 @@ class TableTest(CompareTest):
                           file.read())
         self.assertRegex(table["networks"][0]["error"], "^exit status 7: the command failed ")
 
+    def test_output_that_is_not_kept(self):
+        """A program fails, and only its output can say why."""
+        hint = "fabemu: --out DIR keeps the program's output, which may say why it failed\n"
+        program = ("--topo", "kary:2,2", "--", "sh", "-c", "echo why; exit 7")
+        table, _, err = self.compare(*program, status=1)
+        self.assertIn("its own messages may say why", table["networks"][0]["error"])
+        self.assertIn(hint, err)
+        _, _, err = self.compare("--out", self.file("kept"), *program, status=1)
+        self.assertNotIn(hint, err)
+
     def test_silence_ends_with_a_line(self):
         run = self.start("compare", "--topo", "kary:2,2", "--", "sleep", "600")
         self.assertEqual(run.stderr.readline(), "fabemu: run 1 of 1: kary:2,2\n")

@@ -174,6 +174,7 @@ static const struct options_command compare_command = {
 /* The options that a row may have. */
 static const struct options_command row_command = {
     .name = "compare",
+    .part = "--variant",
     .operands = "",
     .about = "The options of --variant.",
     .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_ANY_CLOCK | OPTIONS_FAULTS |
@@ -684,8 +685,8 @@ static int print_all(struct compare *compare, struct file *files, size_t count)
 {
     struct compare_table *table = &compare->table;
     int status = EXIT_SUCCESS;
-    FILE *out = stdout;
     bool unexplained = false; /* only the program's output can say why it failed */
+    FILE *out = stdout;
 
     for (size_t i = 0; i < count; i++)
         if (output_is_stdout(files[i].path))
@@ -704,12 +705,12 @@ static int print_all(struct compare *compare, struct file *files, size_t count)
     for (unsigned i = 0; i < table->rows; i++)
         if (*table->row[i].why) {
             status = EXIT_FAILURE;
-    if (compare->ended)
             unexplained |= table->row[i].status && table->row[i].status != EXIT_USAGE &&
                            table->row[i].status != EXIT_STANDSTILL;
         }
     if (unexplained && !compare->out)
         print_message("--out DIR keeps the program's output, which may say why it failed");
+    if (compare->ended)
         status = EXIT_STANDSTILL;
     print_written(compare, files, count);
     return compare->interrupted ? 128 + compare->interrupted : status;

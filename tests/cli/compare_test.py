@@ -255,7 +255,8 @@ class OptionsTest(CompareTest):
                 (("--variant", "x: " + "--seed 1 " * 80, "--", "true"), "too many words"),
                 (("--variant", "x: --clock raw", "--", "true"), "cannot change --clock"),
                 (("--variant", "x: --compute cpu", "--", "true"), "--clock or --compute"),
-                (("--variant", "x: --report y", "--", "true"), "no option '--report'"),
+                (("--variant", "x: --report y", "--", "true"),
+                 "--variant has no option '--report'"),
                 (("--csv", "-", "--json", "-", "--", "true"), "only one of --csv, --json and"),
                 (("--out", "-", "--", "true"), "--out -: it must be a folder"),
                 (("--topo", "kary:2,2") * 17 + ("--", "true"), "at most 16 times")):

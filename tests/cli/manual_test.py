@@ -168,6 +168,7 @@ class BashTest(HelpCase):
                 (("run", "--faults", "flapping-l"), {"flapping-link"}),
                 (("run", "--report", "la"), {"lab.json"}),
                 (("run", "--seed", ""), set()),
+                (("capture", "-w", "la"), {"lab.json"}),
                 (("run", "--clock", "raw", ""), {"--"}),
                 (("run", "--bound", "sil"), {"silence="}),
                 (("run", "--profile", "os"), set()),

@@ -21,6 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "apps/base/amount.h"
 #include "apps/base/command.h"
 #include "apps/base/message.h"
 #include "apps/base/output.h"
@@ -30,6 +31,7 @@
 #include "apps/cmd/options.h"
 #include "apps/cmd/scratch.h"
 #include "apps/cmd/standstill.h"
+#include "apps/cmd/standstill_lines.h"
 #include "apps/fabric/origin.h"
 #include "emu/util/json.h"
 #include "emu/util/printable.h"
@@ -172,6 +174,7 @@ static const struct options_command compare_command = {
 /* The options that a row may have. */
 static const struct options_command row_command = {
     .name = "compare",
+    .part = "--variant",
     .operands = "",
     .about = "The options of --variant.",
     .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_ANY_CLOCK | OPTIONS_FAULTS |
@@ -456,8 +459,9 @@ static void explain(struct compare_row *row, const char *log)
         fclose(file);
     }
     emu_printable(why);
-    if (*why && why[strlen(why) - 1] == ':') /* lines about a standstill follow */
-        why[strlen(why) - 1] = '\0';
+    if (standstill_for_ns(row->report)) /* the log has the shorter time of the first message */
+        snprintf(why, sizeof why, "nothing has moved for %s of simulated time",
+                 duration_of_ns((double)standstill_for_ns(row->report)).text);
     snprintf(row->why, sizeof row->why, "exit status %d%s%s", row->status, *why ? ": " : "", why);
 }
 
@@ -681,6 +685,7 @@ static int print_all(struct compare *compare, struct file *files, size_t count)
 {
     struct compare_table *table = &compare->table;
     int status = EXIT_SUCCESS;
+    bool unexplained = false; /* only the program's output can say why it failed */
     FILE *out = stdout;
 
     for (size_t i = 0; i < count; i++)
@@ -698,8 +703,13 @@ static int print_all(struct compare *compare, struct file *files, size_t count)
             status = EXIT_FAILURE;
         }
     for (unsigned i = 0; i < table->rows; i++)
-        if (*table->row[i].why)
+        if (*table->row[i].why) {
             status = EXIT_FAILURE;
+            unexplained |= table->row[i].status && table->row[i].status != EXIT_USAGE &&
+                           table->row[i].status != EXIT_STANDSTILL;
+        }
+    if (unexplained && !compare->out)
+        print_message("--out DIR keeps the program's output, which may say why it failed");
     if (compare->ended)
         status = EXIT_STANDSTILL;
     print_written(compare, files, count);

@@ -683,11 +683,13 @@ static struct nearest_text resembling(const struct options_command *command,
 static int no_option(const struct options_command *command, const struct option_table *own,
                      const char *word)
 {
+    const char *whole = command->part ? command->part : command->name;
+
     if (optopt > (int)ROWS && optopt < HELP)
         return options_usage_error(command->name,
-                                   "%s has no option '-%c': write two dashes before a name",
-                                   command->name, optopt);
-    return options_usage_error(command->name, "%s has no option '%.80s'%s%s", command->name, word,
+                                   "%s has no option '-%c': write two dashes before a name", whole,
+                                   optopt);
+    return options_usage_error(command->name, "%s has no option '%.80s'%s%s", whole, word,
                                optopt ? " of this form" : "",
                                optopt ? "" : resembling(command, own, word).text);
 }

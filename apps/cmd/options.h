@@ -98,6 +98,7 @@ struct option_table {
 /* The properties of a command that options_parse() and --help need. */
 struct options_command {
     const char *name;     /* "run" */
+    const char *part;     /* the option whose value has these options; NULL: the command itself */
     const char *operands; /* "-- COMMAND…" */
     const char *about;
     unsigned groups;      /* enum options_group */

@@ -174,7 +174,7 @@ static int replay_read(struct plan *ret, const char *path)
 
     if (err) {
         print_message("--compute: %s", error);
-        return err == -EINVAL ? EXIT_USAGE : EXIT_FAILURE;
+        return err == -ENOMEM ? EXIT_FAILURE : EXIT_USAGE;
     }
     ret->host.replay = &ret->replay;
     return 0;

@@ -561,7 +561,7 @@ static void hint_if_unused(const struct run *run)
         return; /* it did not start, and a message has said why */
     if (!attached && status)
         print_message("the command failed before any of its processes attached to the fabric; its "
-                      "own messages, above the report, may say why");
+                      "own messages may say why");
     else if (!attached)
         print_message("no process attached to the fabric: no process of the command opened it "
                       "through MPI, libfabric or libfabemu; " ANOTHER_NETWORK);

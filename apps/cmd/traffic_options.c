@@ -360,7 +360,7 @@ static int goal_config(struct traffic_config *ret, const struct traffic_options 
     int err = goal_read(&goal, options->goal, error, sizeof error);
     if (err) {
         print_message("--goal: %s", error);
-        return err == -EINVAL ? EXIT_USAGE : EXIT_FAILURE;
+        return err == -ENOMEM ? EXIT_FAILURE : EXIT_USAGE;
     }
     ret->goal = goal;
     return 0;

@@ -493,17 +493,19 @@ void traffic_report_text(FILE *out, const struct traffic_result *result,
             result->threads, plural_s(result->threads), result->hosts, plural_s(result->hosts),
             amount_count(result->hops).text, plural_s(result->hops),
             amount_of_real(per((double)result->hops, result->wall_s), 0).text);
-    if (result->faults.any)
-        fprintf(out,
-                "  faults       hit %s %s%s; %llu link%s lost, %llu up again, %llu taken out; "
-                "new tables %llu time%s, at most %s after a change\n",
+    if (result->faults.any) {
+        fprintf(out, "  faults       hit %s %s%s; %llu link%s lost, %llu up again, %llu taken out",
                 amount_count(result->faults.hit).text,
                 emu_profile_has_packets(&config->fabric.profile) ? "packet" : "segment",
                 plural_s(result->faults.hit), (unsigned long long)result->faults.lost,
                 plural_s(result->faults.lost), (unsigned long long)result->faults.up,
-                (unsigned long long)result->faults.out, (unsigned long long)result->faults.tables,
-                plural_s(result->faults.tables),
-                duration_of_ns(ns(result->faults.recovery_ps)).text);
+                (unsigned long long)result->faults.out);
+        if (result->faults.tables)
+            fprintf(out, "; new tables %llu time%s, at most %s after a change",
+                    (unsigned long long)result->faults.tables, plural_s(result->faults.tables),
+                    duration_of_ns(ns(result->faults.recovery_ps)).text);
+        fputc('\n', out);
+    }
     fprintf(out, "  digest       %016llx\n", (unsigned long long)result->digest);
     series_text(out, &result->series);
     fold_end(&fold);

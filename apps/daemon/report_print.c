@@ -167,6 +167,7 @@ static void print_fabric(FILE *out, struct json_object *report)
     struct json_object *processes = member(report, "processes");
     long long threads = number(report, "threads");
     long long switches = number(report, "switches");
+    bool finished = number(clock, "finished_ns");
 
     fprintf(out, "  fabric       %s: %s nodes, %s switch%s, profile %s, %lld thread%s\n",
             text(report, "topo"), counted(report, "nodes").text, counted(report, "switches").text,
@@ -176,9 +177,9 @@ static void print_fabric(FILE *out, struct json_object *report)
         fprintf(out, ": real-time factor %.3f, worst lag %s", real(clock, "real_time_factor"),
                 lasted(clock, "worst_lag_ns").text);
     if (member(clock, "simulated_ns"))
-        fprintf(out, ": %s simulated, finished after %s, digest %s",
-                lasted(clock, "simulated_ns").text, lasted(clock, "finished_ns").text,
-                text(report, "digest"));
+        fprintf(out, ": %s simulated, %s%s, digest %s", lasted(clock, "simulated_ns").text,
+                finished ? "finished after " : "no process has finished",
+                finished ? lasted(clock, "finished_ns").text : "", text(report, "digest"));
     if (number(clock, "late_posts"))
         fprintf(out, ", not exact: %s posted too late for their time",
                 counted_of(clock, "late_posts", "segment").text);

@@ -49,6 +49,19 @@ def options(block):
     return ret
 
 
+def bounds(block):
+    """Return the table of bounds in --help as roff: a tagged paragraph for each row."""
+    ret = []
+    for line in block.split("\n"):
+        found = re.match(r"^  (\S+)  +(\S+(?: \S+)*)  +(\S.*)$", line)
+        if found:
+            name, value, text = found.groups()
+            ret += [".TP", rf"\fB{escape(name, True)}\fR ({value})", escape(text)]
+        else:
+            ret.append(escape(line.strip()))
+    return ret
+
+
 def command_page(fabemu, name, about, version):
     blocks = help_of(fabemu, name).strip("\n").split("\n\n")
     usage = re.sub(rf"^usage: fabemu {name}", "", blocks[0]).strip()
@@ -61,7 +74,7 @@ def command_page(fabemu, name, about, version):
         title, colon, rest = block.partition(":\n")
         if colon and "\n" not in title:
             lines += [f".SH {escape(title.split(',')[0].upper(), True)}", *prose(title + "."),
-                      *prose(rest)]
+                      *(bounds(rest) if title.startswith("Bounds") else prose(rest))]
         else:
             lines += [".SH NOTES"] * (".SH NOTES" not in lines) + prose(block)
     more = HERE / f"{name}.man"

@@ -582,6 +582,8 @@ static struct json_object *read_json(const char *path, char *why, size_t why_byt
         snprintf(why, why_bytes, "%s", emu_slurp_why(err));
     else if (!bytes)
         snprintf(why, why_bytes, "it is empty");
+    else if (!object && bad == json_tokener_continue)
+        snprintf(why, why_bytes, "not JSON: it ends too early");
     else if (!object)
         snprintf(why, why_bytes, "not JSON: %s", json_tokener_error_desc(bad));
     free(text);

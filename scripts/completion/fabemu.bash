@@ -117,6 +117,7 @@ _fabemu_subcommand() {
     local value option=$prev equals=no
     [ "$cur" != = ] || { cur='' equals=yes; }
     [ "$prev" != = ] || { option=${COMP_WORDS[COMP_CWORD - 2]} equals=yes; }
+    [ "$2,$option" != capture,-w ] || option=--write
     case $option in
     --*)
         value=$(_fabemu_value "$1" "$2" "$option")

@@ -4,6 +4,7 @@
 import signal
 
 signal.signal(signal.SIGINT, signal.SIG_DFL)  # during the imports, until on_signals()
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `fabemu figures --list | head` ends silently
 
 # pylint: disable=wrong-import-position
 import argparse

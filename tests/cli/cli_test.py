@@ -59,6 +59,7 @@ class CliTest(FabemuCase):
         self.assertEqual(self.fabemu("help", "help").stdout, text)
         self.assertLessEqual(max(map(len, text.split("\n"))), 80)
         self.one_line(self.fabemu("help", "rnu"), 2, "no command 'rnu'")
+        self.one_line(self.fabemu("help", "run", "up"), 2, "help takes one command, but 'up'")
 
     def test_usage_errors__are_one_line_and_exit_2(self):
         for args, words in (
@@ -667,8 +668,9 @@ class CliTest(FabemuCase):
         self.assertEqual(got["zero_load_least_ps"], 600000 + 50000 + 40000 + 256 * 400)
         for text, word in (('{"base": "x"}', "oq2004"), ('{"speed": 1}', "speed"),
                            ('{"credit": "z"}', "row"), ('{"switch_ps": 1.5}', "whole number"),
-                           ("[]", "object"), ("{", "JSON"), ('{"base": "qsnet3"} }', "JSON"),
-                           ("", "empty")):
+                           ("[]", "object"), ("{", "not JSON: it ends too early"),
+                           ('{"switch_ps": 1', "not JSON: it ends too early"),
+                           ('{"base": "qsnet3"} }', "not JSON: unexpected"), ("", "empty")):
             with open(path, "w") as f:
                 f.write(text)
             self.one_line(self.fabemu("topo", "kary:2,2", "--profile", path), 2, word)

@@ -152,11 +152,11 @@ class TableTest(CompareTest):
                                        status=124)
         for row in table["networks"]:
             self.assertEqual(row["exit_status"], 124)
-            self.assertRegex(row["error"], r"^exit status 124: nothing has moved for .* s "
-                             r"\(all times here are simulated\)$")
+            self.assertRegex(row["error"],
+                             r"^exit status 124: nothing has moved for .* s of simulated time$")
             self.assertIn(f"\n{row['network']} failed: exit status 124: nothing has moved", out)
             self.assertRegex(err, rf"\nfabemu: {row['network']}: the program stood still:\n"
-                             r"fabemu: nothing has moved for .*\n(fabemu: .*\n)*"
+                             rf"fabemu: {row['error'][17:-18]} \(all .*\n(fabemu: .*\n)*"
                              r"fabemu: rank 3 .* waits in a receive from rank 0, tag 7, ")
         table, _, _ = self.compare("--standstill", "2s:end", "--compute", "cpu", "--topo",
                                    "kary:2,2", *program, status=124)
@@ -171,6 +171,16 @@ class TableTest(CompareTest):
             self.assertIn("fabemu: waiting: no process has attached to the fabric yet\n",
                           file.read())
         self.assertRegex(table["networks"][0]["error"], "^exit status 7: the command failed ")
+
+    def test_output_that_is_not_kept(self):
+        """A program fails, and only its output can say why."""
+        hint = "fabemu: --out DIR keeps the program's output, which may say why it failed\n"
+        program = ("--topo", "kary:2,2", "--", "sh", "-c", "echo why; exit 7")
+        table, _, err = self.compare(*program, status=1)
+        self.assertIn("its own messages may say why", table["networks"][0]["error"])
+        self.assertIn(hint, err)
+        _, _, err = self.compare("--out", self.file("kept"), *program, status=1)
+        self.assertNotIn(hint, err)
 
     def test_silence_ends_with_a_line(self):
         run = self.start("compare", "--topo", "kary:2,2", "--", "sleep", "600")
@@ -245,7 +255,8 @@ class OptionsTest(CompareTest):
                 (("--variant", "x: " + "--seed 1 " * 80, "--", "true"), "too many words"),
                 (("--variant", "x: --clock raw", "--", "true"), "cannot change --clock"),
                 (("--variant", "x: --compute cpu", "--", "true"), "--clock or --compute"),
-                (("--variant", "x: --report y", "--", "true"), "no option '--report'"),
+                (("--variant", "x: --report y", "--", "true"),
+                 "--variant has no option '--report'"),
                 (("--csv", "-", "--json", "-", "--", "true"), "only one of --csv, --json and"),
                 (("--out", "-", "--", "true"), "--out -: it must be a folder"),
                 (("--topo", "kary:2,2") * 17 + ("--", "true"), "at most 16 times")):

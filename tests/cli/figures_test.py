@@ -13,6 +13,7 @@ import os
 import re
 import signal
 import stat
+import subprocess
 import sys
 import unittest
 import xml.etree.ElementTree
@@ -74,6 +75,12 @@ class FiguresTest(FabemuCase):
                          {f"n{n}" for n in range(1, 7)})
 
     def test_list__with_only_names_the_selected_ones(self):
+        reader, writer = os.pipe()
+        os.close(reader)
+        with os.fdopen(writer, "w") as closed:  # as in: fabemu figures --list | head
+            done = subprocess.run([self.command, "figures", "--list"], stdout=closed,
+                                  stderr=subprocess.PIPE, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stderr), (-signal.SIGPIPE, ""))
         done = self.fabemu("figures", "--list", "--only", "fig16,q3")
         names = set(re.findall(r"^(\S+)", done.stdout, re.M))
         self.assertEqual(names, {"16", "q3", "A8", "A9", "Q3"})

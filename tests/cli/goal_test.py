@@ -187,8 +187,8 @@ class GoalTest(FabemuCase):
                 (("--goal", path, "--bytes", "8"), 2, "--bytes cannot be used with --goal"),
                 (("--goal", path, "--every", "1us"), 2, "--every needs --telemetry or --web"),
                 (("--goal", path, "--cluster", "hosts"), 2, "--goal and --cluster cannot be used"),
-                (("--goal", missing), 1, f"cannot read {missing}: No such file or directory"),
-                (("--goal", self.dir), 1, f"cannot read {self.dir}: Is a directory"),
+                (("--goal", missing), 2, f"cannot read {missing}: No such file or directory"),
+                (("--goal", self.dir), 2, f"cannot read {self.dir}: Is a directory"),
                 (("--goal", path, "--topo", "kary:2,1", "--nodes", "1"), 2, "")):
             with self.subTest(args=args):
                 done = self.fabemu("traffic", "--topo", "kary:4,1", *args)

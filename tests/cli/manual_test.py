@@ -73,6 +73,7 @@ class ManualTest(HelpCase):
             for option in self.options(command):
                 self.assertIn(f"\\fB{option}\\fR", page, command)
             self.assertIn(f"fabemu-{command} (1)", overview)
+        self.assertIn("\n.TP\n\\fBcut-off\\fR (5s)\n", read(self.page("fabemu-run", 1)))
         pages = glob.glob(self.page("fabemu-*", 1))
         self.assertEqual(len(pages), len(self.commands()) + 1)
         self.assertEqual(read(self.page("fabemu-wide", 1)), ".so man1/fabemu.1\n")
@@ -167,6 +168,7 @@ class BashTest(HelpCase):
                 (("run", "--threads", ""), {"device", "auto"}),
                 (("run", "--faults", "flapping-l"), {"flapping-link"}),
                 (("run", "--report", "la"), {"lab.json"}),
+                (("capture", "-w", "la"), {"lab.json"}),
                 (("run", "--seed", ""), set()),
                 (("run", "--clock", "raw", ""), {"--"}),
                 (("run", "--bound", "sil"), {"silence="}),

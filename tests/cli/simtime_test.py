@@ -118,6 +118,7 @@ class SimtimeTest(FabemuCase):
         out, err = run.communicate(timeout=60)
         self.assertEqual(run.returncode, 124, out + err)
         self.assertIn("ranks 0-1 wait for each other in a cycle", err)
+        self.assertRegex(err, r"clock        virtual: .* s simulated, no process has finished,")
 
     def test_refusals(self):
         frozen = self.schedule("at=1ms for=1ms node-freeze node=1")

@@ -52,8 +52,9 @@ static void topo_parse__errors_name_the_valid_values(void)
     refuses_all(kary, -EINVAL, WANT);
     refuses_all(other, -EINVAL, WANT_ANY);
     refuses_all(similar, -EINVAL, WANT_ANY "; did you mean 'kary'?");
-    CU_ASSERT(
-        refuses(".", -EINVAL, "bad topology '.': the path of a file must begin with './' or '/'"));
+    CU_ASSERT(refuses(".", -EINVAL,
+                      "bad topology '.': the name of a file must have a '/', as in ./NAME, or end "
+                      "in .topo, .txt or .net"));
 }
 
 static void topo_parse__refuses_signs_and_spaces(void)

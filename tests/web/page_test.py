@@ -965,8 +965,10 @@ class Played(InBrowser):
         """The segments and waits of its two directions together are drawn over time."""
         for look, (up, down, stalls) in enumerate(((0, 0, 0), (100, 0, 0), (200, 300, 50),
                                                    (200, 300, 50)), 3):
-            self.plays(look, links=[[4, down, 0, 2, 0], [5, up, stalls, 7, 0]])
+            self.plays(look, links=[[4, down, 0, 2, 0], [5, up, stalls, 7, 0]],
+                       states=[[2, 0, 1]])  # it is up again
         self.selects("edge switch 0|switch 2")
+        self.assertIn("went out of use 1 time so far", self.browser.text("#selection"))
         self.assertEqual(self.drawn_history(), [[0, 0, 0, 1000, 4000, 0], [0, 0, 0, 0, 500, 0]])
         rows = self.browser.until(  # rates: the mean of all snapshots so far
             "const rows = [...document.querySelectorAll('#selection tbody tr')]"

@@ -134,7 +134,7 @@ function edgePart(model, edge) {
       ...(model.capacity ? [loadFact(model, "upwards", edge.up),
         loadFact(model, "downwards", edge.down)]
         : []),
-      outs ? `taken out of use ${counted(outs, "time")} so far` : null],
+      outs ? `went out of use ${counted(outs, "time")} so far` : null],
     rows: [...directionRows(model, "upwards", edge.up),
       ...directionRows(model, "downwards", edge.down)],
     directions: [...edge.up, ...edge.down],

@@ -279,10 +279,54 @@ static void barrier_wait(struct emu_barrier *barrier, unsigned *rounds)
         barrier_sleep(barrier);
 }
 
+/* End the run, because the peer has sent @record, which says why it has failed. */
+static int peer_failed(const struct barrier_peer *peer, const struct emu_hostlink_record *record)
+{
+    struct emu_barrier *barrier = peer->barrier;
+
+    barrier_wrong(barrier, -ECONNABORTED, "host %s: %.*s", name_of(peer), (int)record->length,
+                  (const char *)record->bytes);
+    emu_printable(barrier->why);
+    return barrier->err;
+}
+
+/* Parse the received record at offset @at. Return its number of bytes, or 0 if it is malformed. */
+static uint32_t peer_record(const struct barrier_peer *peer, size_t at,
+                            struct emu_hostlink_record *ret)
+{
+    size_t left = peer->in.bytes - at;
+
+    return emu_hostlink_parse(peer->in.at + at, left < UINT32_MAX ? (uint32_t)left : UINT32_MAX,
+                              UINT32_MAX, ret);
+}
+
+static bool is_failure(const struct emu_hostlink_record *record)
+{
+    return record->kind == EMU_HOSTLINK_STEP && record->channel == EMU_STEP_FAIL;
+}
+
+/*
+ * If the peer has reported a failure, end the run. Records before the report may belong to a
+ * superstep that this host never begins.
+ */
+static void peer_find_failure(const struct barrier_peer *peer)
+{
+    struct emu_hostlink_record record;
+    uint32_t whole = 1;
+
+    for (size_t at = peer->taken; whole && at < peer->in.bytes; at += whole) {
+        whole = peer_record(peer, at, &record);
+        if (whole && is_failure(&record))
+            peer_failed(peer, &record);
+    }
+}
+
+/* A host that failed first sends the reason, and then looks like a lost one. */
 static int peer_lost(struct barrier_peer *peer)
 {
     char why[128];
 
+    peer_find_failure(peer);
     emu_session_why(peer->session, why, sizeof why);
     return barrier_wrong(peer->barrier, -EHOSTDOWN, "host %s was lost: %s", name_of(peer),
                          emu_session_state(peer->session) == EMU_SESSION_UP ? "it was restarted"
@@ -386,12 +430,8 @@ static int peer_step(struct barrier_peer *peer, const struct emu_hostlink_record
     struct emu_barrier *barrier = peer->barrier;
     int err;
 
-    if (record->channel == EMU_STEP_FAIL) {
-        barrier_wrong(barrier, -ECONNABORTED, "host %s: %.*s", name_of(peer), (int)record->length,
-                      (const char *)record->bytes);
-        emu_printable(barrier->why);
-        return barrier->err;
-    }
+    if (record->channel == EMU_STEP_FAIL)
+        return peer_failed(peer, record);
     if (record->channel == EMU_STEP_BUSY)
         return 0;
     if (record->length && !peer->first)
@@ -422,15 +462,6 @@ static const char *peer_cable(struct barrier_peer *peer, const struct emu_hostli
     return barrier->taker.record(barrier->taker.ctx, (uint32_t)(peer - barrier->peer), record);
 }
 
-/* Parse the next received record. Return its number of bytes, or 0 if it is malformed. */
-static uint32_t peer_next(const struct barrier_peer *peer, struct emu_hostlink_record *ret)
-{
-    size_t left = peer->in.bytes - peer->taken;
-
-    return emu_hostlink_parse(peer->in.at + peer->taken,
-                              left < UINT32_MAX ? (uint32_t)left : UINT32_MAX, UINT32_MAX, ret);
-}
-
 /*
  * Return whether there is a record to process now. Records after the end of the superstep belong to
  * the next superstep. Only FAIL is processed at once, so that no host waits any longer.
@@ -441,8 +472,7 @@ static bool peer_has_record(const struct barrier_peer *peer)
 
     if (peer->taken == peer->in.bytes)
         return false;
-    return !peer->ended || (peer_next(peer, &record) && record.kind == EMU_HOSTLINK_STEP &&
-                            record.channel == EMU_STEP_FAIL);
+    return !peer->ended || (peer_record(peer, peer->taken, &record) && is_failure(&record));
 }
 
 static int peer_take(struct barrier_peer *peer)
@@ -451,7 +481,7 @@ static int peer_take(struct barrier_peer *peer)
     int err = peer->refused ? peer_refused(peer, peer->refused) : 0;
 
     while (!err && peer_has_record(peer)) {
-        uint32_t whole = peer_next(peer, &record);
+        uint32_t whole = peer_record(peer, peer->taken, &record);
         const char *wrong = whole ? NULL : EMU_BARRIER_VIOLATED "a malformed record";
 
         if (whole && record.kind == EMU_HOSTLINK_STEP)
@@ -714,7 +744,8 @@ static int barrier_connected(struct emu_barrier *barrier, uint64_t passed_ns)
         struct barrier_peer *peer = &barrier->peer[i];
         enum emu_session_state state = emu_session_state(peer->session);
 
-        if (peer->lost)
+        peer_find_failure(peer);
+        if (peer->lost || barrier->err)
             return peer_lost(peer);
         if (state == EMU_SESSION_UP)
             continue;

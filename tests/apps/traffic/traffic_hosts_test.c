@@ -790,6 +790,40 @@ static void barrier_put__finding_a_host_lost_reports_the_others(void)
     fixture_free(&fixture);
 }
 
+/* Green does not start. Red stops waiting for it long before blue does. */
+static void *impatient_main(void *arg)
+{
+    struct node_host *host = arg;
+    struct emu_barrier *barrier = NULL;
+
+    if (host->self != 1) {
+        host->err = host_barrier(host, &barrier);
+        if (!host->err)
+            host->err = emu_barrier_connect(barrier, (host->self ? 100 : 2) * SILENT_NS);
+        snprintf(host->error, sizeof host->error, "%s", emu_barrier_why(barrier));
+        emu_barrier_destroy(barrier);
+    }
+    atomic_store_explicit(&host->ended, true, memory_order_relaxed);
+    return NULL;
+}
+
+/* Blue is connected to red, and reports why red has failed, not that red was lost. */
+static void barrier_connect__reports_why_another_host_has_failed(void)
+{
+    struct traffic_config config;
+    struct fixture fixture;
+
+    fixture_a_run(&fixture, &config);
+    fixture.silent_ns = SILENT_NS;
+    for (uint32_t h = 0; h < HOSTS_MOST; h++)
+        fixture.host[h] = (struct node_host){.fixture = &fixture, .self = h};
+    fixture_go(&fixture, impatient_main);
+    CU_ASSERT_EQUAL(fixture.host[0].err, -ETIMEDOUT);
+    CU_ASSERT_EQUAL(fixture.host[2].err, -ECONNABORTED);
+    CU_ASSERT_PTR_NOT_NULL(strstr(fixture.host[2].error, "host red: host green: no frame"));
+    fixture_free(&fixture);
+}
+
 /* --- invalid messages --------------------------------------------------------------------- */
 
 #define FIRST_GROUP \
@@ -1344,6 +1378,7 @@ int main(void)
         CASE(barrier_sync__failure_told_to_one_host_reaches_all),
         CASE(barrier_sync__bytes_on_a_second_session_end_it),
         CASE(barrier_put__finding_a_host_lost_reports_the_others),
+        CASE(barrier_connect__reports_why_another_host_has_failed),
         CASE(traffic_run__on_any_hosts_is_the_same_as_on_one),
         CASE(traffic_run__acknowledged_on_any_hosts_is_the_same_as_on_one),
         CASE(traffic_run__storage_on_any_hosts_is_the_same_as_on_one),

@@ -9,6 +9,18 @@ import tempfile
 import unittest
 
 COUNT = pathlib.Path(__file__).resolve().parent.parent / "scripts" / "count"
+SIDE_BY_SIDE = f"""
+import sys, unittest
+sys.path.insert(0, {str(pathlib.Path(__file__).resolve().parent / "cli")!r})
+from cli_helpers import main
+class A(unittest.TestCase):
+    def test_a(self):
+        pass
+    @unittest.skip("no wire")
+    def test_b(self):
+        pass
+main(jobs=2, alone=False)
+"""
 CUNIT = """
   Test: a ...passed
   Test: b ...
@@ -75,6 +87,14 @@ class Count(unittest.TestCase):
         self.assertEqual(self.counted(("OK", "", UNITTEST)), ["1", "0", "1"])
         self.assertEqual(self.counted(("OK", "", UNITTEST), ("OK", "", ALL_SKIPPED)),
                          ["1", "0", "2"])
+
+    def test_unittest__tests_that_are_skipped_side_by_side_have_not_passed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = pathlib.Path(folder, "p_test.py")
+            program.write_text(SIDE_BY_SIDE)
+            out = subprocess.run([sys.executable, str(program), "--fabemu", sys.executable],
+                                 check=True, text=True, capture_output=True).stdout
+        self.assertEqual(self.counted(("OK", out, "")), ["1", "0", "1"])
 
     def test_skipped_program__is_counted_as_skipped(self):
         self.assertEqual(self.counted(("OK", "", ""), ("SKIP", "no root", "")), ["1", "0", "1"])

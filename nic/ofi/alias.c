@@ -37,7 +37,10 @@ int ofi_alias_open(struct ofi_handle *of, struct fi_alias *ret)
     alias = malloc(sizeof *alias);
     if (!alias)
         return -FI_ENOMEM;
-    *alias = *of;
+    alias->ep_fid = of->ep_fid;
+    alias->ep = of->ep;
+    atomic_init(&alias->tx_flags, ofi_tx_flags(&of->ep_fid));
+    atomic_init(&alias->rx_flags, ofi_rx_flags(&of->ep_fid));
     alias->ep_fid.fid.ops = &alias_fid_ops;
     if (flags)
         err = ofi_ep_control(&alias->ep_fid.fid, FI_SETOPSFLAG, &flags);

@@ -415,7 +415,7 @@ static ssize_t atomic_start_at(struct fid_ep *ep, struct atomic a,
     a.remote = &remote;
     a.remotes = 1;
     if (!a.silent)
-        a.flags = ofi_handle_of(ep)->tx_flags;
+        a.flags = ofi_tx_flags(ep);
     return atomic_start(ep, &a);
 }
 

@@ -515,7 +515,7 @@ static ssize_t coll_barrier2(struct fid_ep *ep, fi_addr_t coll_addr, uint64_t fl
 
 static ssize_t coll_barrier(struct fid_ep *ep, fi_addr_t coll_addr, void *context)
 {
-    return coll_barrier2(ep, coll_addr, ofi_handle_of(ep)->tx_flags & COLL_FLAGS, context);
+    return coll_barrier2(ep, coll_addr, ofi_tx_flags(ep) & COLL_FLAGS, context);
 }
 
 static ssize_t coll_broadcast(struct fid_ep *ep, void *buf, size_t count, void *desc,

@@ -288,18 +288,18 @@ static int ep_op_flags(struct ofi_handle *handle, uint64_t *flags, bool set)
 {
     uint64_t given = flags ? *flags : 0;
     uint64_t side = given & (FI_TRANSMIT | FI_RECV), wanted = given & ~side;
-    uint64_t *own = side == FI_TRANSMIT ? &handle->tx_flags : &handle->rx_flags;
+    _Atomic uint64_t *own = side == FI_TRANSMIT ? &handle->tx_flags : &handle->rx_flags;
     uint64_t known = side == FI_TRANSMIT ? OFI_OP_FLAGS_TX | (handle->ep->caps & FI_TRIGGER)
                                          : OFI_OP_FLAGS_RX;
 
     if (side != FI_TRANSMIT && side != FI_RECV)
         return -FI_EINVAL;
     if (!set)
-        *flags = *own;
+        *flags = atomic_load_explicit(own, memory_order_relaxed);
     else if (wanted & ~known)
         return -FI_EBADFLAGS;
     else
-        *own = wanted;
+        atomic_store_explicit(own, wanted, memory_order_relaxed);
     return 0;
 }
 
@@ -465,7 +465,7 @@ static int ep_getopt(fid_t fid, int level, int name, void *value, size_t *bytes)
 
     if (ep->cm && name == FI_OPT_CM_DATA_SIZE)
         return ofi_opt_get(level, name, name, OFI_CM_DATA_BYTES, value, bytes);
-    return ofi_opt_get(level, name, FI_OPT_MIN_MULTI_RECV, ep->multi_min_bytes, value, bytes);
+    return ofi_opt_get(level, name, FI_OPT_MIN_MULTI_RECV, ofi_multi_min_bytes(ep), value, bytes);
 }
 
 static struct fi_ops ep_fid_ops = {
@@ -516,11 +516,11 @@ void ofi_ep_init(struct ofi_ep *ep, struct ofi_domain *domain, const struct fi_i
     ep->message_max_bytes = info->ep_attr && info->ep_attr->type == FI_EP_DGRAM
                                 ? OFI_DATAGRAM_MAX_BYTES
                                 : ofi_limits()->message_bytes;
-    ep->multi_min_bytes = OFI_MULTI_MIN_BYTES;
+    atomic_init(&ep->multi_min_bytes, OFI_MULTI_MIN_BYTES);
     ep->handle.ep = ep;
     ep->after_writes = info->tx_attr && info->tx_attr->msg_order & FI_ORDER_SAW;
-    ep->handle.tx_flags = info->tx_attr ? info->tx_attr->op_flags : 0;
-    ep->handle.rx_flags = info->rx_attr ? info->rx_attr->op_flags : 0;
+    atomic_init(&ep->handle.tx_flags, info->tx_attr ? info->tx_attr->op_flags : 0);
+    atomic_init(&ep->handle.rx_flags, info->rx_attr ? info->rx_attr->op_flags : 0);
     ep->handle.ep_fid.ops = &ep_ops;
     ep->handle.ep_fid.cm = &ep_cm_ops;
     ep->handle.ep_fid.msg = &ofi_msg_ops;

@@ -23,7 +23,8 @@ struct ofi_side {
 struct ofi_handle {
     struct fid_ep ep_fid;
     struct ofi_ep *ep;
-    uint64_t tx_flags, rx_flags; /* flags of calls without a flags argument */
+    /* flags of calls without a flags argument; any thread may set them at any time */
+    _Atomic uint64_t tx_flags, rx_flags;
 };
 
 /*
@@ -67,7 +68,7 @@ struct ofi_ep {
     struct ofi_cm *cm;
     struct ofi_request *request;
     struct fabemu_queue *join_queue; /* FI_COLLECTIVE: for the messages of join.c; else NULL */
-    size_t multi_min_bytes;          /* FI_OPT_MIN_MULTI_RECV */
+    _Atomic size_t multi_min_bytes;  /* FI_OPT_MIN_MULTI_RECV; any thread may set it */
     /* operations for messages that arrive in buffers for several messages or were lost; protected
        by the adapter's lock */
     struct ofi_pool arrivals;
@@ -179,6 +180,21 @@ extern struct fi_ops_rma ofi_rma_ops;
 static inline struct ofi_handle *ofi_handle_of(struct fid_ep *ep)
 {
     return container_of(ep, struct ofi_handle, ep_fid);
+}
+
+static inline uint64_t ofi_tx_flags(struct fid_ep *ep)
+{
+    return atomic_load_explicit(&ofi_handle_of(ep)->tx_flags, memory_order_relaxed);
+}
+
+static inline uint64_t ofi_rx_flags(struct fid_ep *ep)
+{
+    return atomic_load_explicit(&ofi_handle_of(ep)->rx_flags, memory_order_relaxed);
+}
+
+static inline size_t ofi_multi_min_bytes(const struct ofi_ep *ep)
+{
+    return atomic_load_explicit(&ep->multi_min_bytes, memory_order_relaxed);
 }
 
 static inline struct ofi_ep *ofi_ep_of(struct fid_ep *ep)

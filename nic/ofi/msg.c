@@ -27,8 +27,7 @@ static ssize_t recv_iov(struct fid_ep *fid, enum ofi_kind kind, const struct iov
                         size_t iovs, fi_addr_t source, uint64_t tag, uint64_t ignore, void *context)
 {
     struct ofi_ep *ep = ofi_ep_of(fid);
-    struct ofi_xfer xfer =
-        xfer_of(kind, iov, iovs, source, tag, ofi_handle_of(fid)->rx_flags, context);
+    struct ofi_xfer xfer = xfer_of(kind, iov, iovs, source, tag, ofi_rx_flags(fid), context);
 
     xfer.ignore = ignore;
     return ofi_recv(ep, &xfer);
@@ -38,8 +37,7 @@ static ssize_t send_iov(struct fid_ep *fid, enum ofi_kind kind, const struct iov
                         size_t iovs, fi_addr_t dest, uint64_t tag, void *context)
 {
     struct ofi_ep *ep = ofi_ep_of(fid);
-    struct ofi_xfer xfer =
-        xfer_of(kind, iov, iovs, dest, tag, ofi_handle_of(fid)->tx_flags, context);
+    struct ofi_xfer xfer = xfer_of(kind, iov, iovs, dest, tag, ofi_tx_flags(fid), context);
 
     return ofi_send(ep, &xfer);
 }
@@ -49,7 +47,7 @@ static ssize_t send_data(struct fid_ep *fid, enum ofi_kind kind, const void *buf
 {
     struct ofi_ep *ep = ofi_ep_of(fid);
     struct iovec iov = {.iov_base = (void *)buf, .iov_len = bytes};
-    uint64_t flags = ofi_handle_of(fid)->tx_flags | FI_REMOTE_CQ_DATA;
+    uint64_t flags = ofi_tx_flags(fid) | FI_REMOTE_CQ_DATA;
     struct ofi_xfer xfer = xfer_of(kind, &iov, 1, dest, tag, flags, context);
 
     xfer.data = data;

@@ -63,10 +63,11 @@ static struct fabemu_req *multi_next(struct fabemu_req *req, void *at)
 
 int ofi_multi_post(struct ofi_op *op, const struct ofi_xfer *xfer, struct fabemu_source from)
 {
+    size_t min_bytes = ofi_multi_min_bytes(op->ep);
     const struct fabemu_multi multi = {
         .base = op->buf,
         .bytes = op->room,
-        .min_bytes = op->ep->multi_min_bytes < op->room ? op->ep->multi_min_bytes : op->room,
+        .min_bytes = min_bytes < op->room ? min_bytes : op->room,
         .next = multi_next,
     };
 
@@ -87,6 +88,7 @@ int ofi_multi_setopt(fid_t fid, int level, int name, const void *value, size_t b
     if (!value || bytes != sizeof min_bytes)
         return -FI_EINVAL;
     min_bytes = *(const size_t *)value;
-    ep->multi_min_bytes = min_bytes ? min_bytes : 1; /* so that a full buffer is released */
+    /* at least 1, so that a full buffer is released */
+    atomic_store_explicit(&ep->multi_min_bytes, min_bytes ? min_bytes : 1, memory_order_relaxed);
     return 0;
 }

@@ -218,12 +218,10 @@ static ssize_t rma_msg(struct fid_ep *ep, enum ofi_count count, const struct fi_
 static ssize_t rma_v(struct fid_ep *ep, enum ofi_count count, const struct iovec *iov, size_t iovs,
                      fi_addr_t addr, uint64_t offset, uint64_t key, void *context)
 {
-    return rma_start_at(ofi_ep_of(ep), count,
-                        &(struct ofi_xfer){.iov = iov,
-                                           .iovs = iovs,
-                                           .flags = ofi_handle_of(ep)->tx_flags,
-                                           .context = context},
-                        addr, offset, key);
+    return rma_start_at(
+        ofi_ep_of(ep), count,
+        &(struct ofi_xfer){.iov = iov, .iovs = iovs, .flags = ofi_tx_flags(ep), .context = context},
+        addr, offset, key);
 }
 
 static ssize_t rma_readmsg(struct fid_ep *ep, const struct fi_msg_rma *msg, uint64_t flags)
@@ -274,7 +272,7 @@ static ssize_t rma_writedata(struct fid_ep *ep, const void *buf, size_t bytes, v
     struct ofi_xfer xfer = {.iov = &iov,
                             .iovs = 1,
                             .data = data,
-                            .flags = ofi_handle_of(ep)->tx_flags | FI_REMOTE_CQ_DATA,
+                            .flags = ofi_tx_flags(ep) | FI_REMOTE_CQ_DATA,
                             .context = context};
 
     (void)desc;

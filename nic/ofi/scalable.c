@@ -130,11 +130,11 @@ static int context_open(struct ofi_sep *sep, size_t class, int index, uint64_t c
     ep->sends = !receives;
     ep->sep = sep;
     ep->index = (unsigned)index;
-    ep->multi_min_bytes = sep->ep.multi_min_bytes;
+    atomic_init(&ep->multi_min_bytes, ofi_multi_min_bytes(&sep->ep));
     if (caps)
         ep->caps = caps | (sep->ep.caps & OFI_CAPS_DOMAIN);
     if (op_flags)
-        *(receives ? &ep->handle.rx_flags : &ep->handle.tx_flags) = op_flags;
+        atomic_init(receives ? &ep->handle.rx_flags : &ep->handle.tx_flags, op_flags);
     err = context_enter(ep);
     if (err) {
         ofi_ep_free(ep);

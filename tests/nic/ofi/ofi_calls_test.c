@@ -67,6 +67,8 @@ struct args {
     struct fi_msg_atomic atomic, swap;
     struct fi_atomic_attr atomic_attr;
     struct fi_collective_attr coll_attr;
+    struct fi_tx_attr tx_attr;
+    struct fi_rx_attr rx_attr;
     struct fi_mr_attr mr_attr;
     struct fi_av_attr av_attr;
     struct fi_av_set_attr set_attr;
@@ -235,6 +237,8 @@ static void args_fill(struct use *u)
     a->swap = a->atomic;
     a->swap.op = FI_CSWAP;
     a->coll_attr = (struct fi_collective_attr){.op = FI_NOOP, .datatype = FI_VOID};
+    a->tx_attr = *W->f.info->tx_attr;
+    a->rx_attr = *W->f.info->rx_attr;
     a->mr_attr = (struct fi_mr_attr){.mr_iov = iov,
                                      .iov_count = 2,
                                      .access = FI_REMOTE_READ,

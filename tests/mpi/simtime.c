@@ -187,6 +187,29 @@ static void window_tests(struct test *test)
     MPI_Win_free(&window);
 }
 
+/* Shared memory costs no simulated time. The fences cost the time of their barriers. */
+static void shared_window(struct test *test)
+{
+    int next = (test->checks.rank + 1) % test->ranks, got = -1, unit, *own, *theirs;
+    double began, took;
+    MPI_Aint bytes;
+    MPI_Win window;
+
+    MPI_Win_allocate_shared(sizeof *own, sizeof *own, MPI_INFO_NULL, MPI_COMM_WORLD, &own, &window);
+    MPI_Win_shared_query(window, next, &bytes, &unit, &theirs);
+    MPI_Win_fence(0, window);
+    *own = test->checks.rank;
+    MPI_Win_fence(0, window);
+    began = MPI_Wtime();
+    for (int i = 0; i < TESTS; i++)
+        MPI_Get(&got, 1, MPI_INT, next, 0, 1, MPI_INT, window);
+    took = MPI_Wtime() - began;
+    MPI_Win_fence(0, window);
+    checks_that(&test->checks, took < 1e-7, "shared memory costs no time");
+    checks_that(&test->checks, got == next && *theirs == next, "the data in shared memory");
+    MPI_Win_free(&window);
+}
+
 #define MANY_TESTS 5100
 
 /* After many tests without success each waits, but not for long. MPI_Iprobe polls twice. */
@@ -265,6 +288,7 @@ int main(int argc, char **argv)
     sleeps(&test);
     tests(&test);
     window_tests(&test);
+    shared_window(&test);
     many_tests(&test);
     status = checks_sum(&test.checks);
     free(test.data);

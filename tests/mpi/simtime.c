@@ -210,6 +210,29 @@ static void shared_window(struct test *test)
     MPI_Win_free(&window);
 }
 
+#define ROUNDS 5
+
+/* All other ranks send to rank 0 at once. It prints in which order it receives, and the times. */
+static void any_source(struct test *test)
+{
+    MPI_Status status;
+    double sent;
+
+    for (int i = 0; i < ROUNDS; i++) {
+        MPI_Barrier(MPI_COMM_WORLD);
+        sent = MPI_Wtime();
+        if (test->checks.rank)
+            MPI_Send(&sent, 1, MPI_DOUBLE, 0, 3, MPI_COMM_WORLD);
+        else
+            printf("simtime: received from any source:");
+        for (int r = 1; r < test->ranks && !test->checks.rank; r++) {
+            MPI_Recv(&sent, 1, MPI_DOUBLE, MPI_ANY_SOURCE, 3, MPI_COMM_WORLD, &status);
+            printf(" %d sent at %.4f us%s", status.MPI_SOURCE, sent * 1e6,
+                   r < test->ranks - 1 ? "," : "\n");
+        }
+    }
+}
+
 #define MANY_TESTS 5100
 
 /* After many tests without success each waits, but not for long. MPI_Iprobe polls twice. */
@@ -289,6 +312,7 @@ int main(int argc, char **argv)
     tests(&test);
     window_tests(&test);
     shared_window(&test);
+    any_source(&test);
     many_tests(&test);
     status = checks_sum(&test.checks);
     free(test.data);

@@ -285,7 +285,8 @@ class BoundsTest(FabemuCase):
         program = self.of_the_build("mpi_death")
         for profile in ("oq2004", "qsnet3"):
             for what, end in (("flush", "MPI_SUCCESS"), ("fence", "MPI_ERR_OTHER"),
-                              ("start", "MPI_ERR_OTHER"), ("lock", "MPI_ERR_OTHER")):
+                              ("start", "MPI_ERR_OTHER"), ("wait", "MPI_ERR_OTHER"),
+                              ("test", "MPI_ERR_OTHER"), ("lock", "MPI_ERR_OTHER")):
                 with self.subTest(profile=profile, what=what):
                     run = self.start("run", "--topo", "kary:2,2", "--profile", profile,
                                      "--keep-going", "--bound", "stopped=1s", "--", "mpirun",

@@ -150,6 +150,31 @@ int main(int argc, char **argv)
     return 0;
 }
 """
+# Persistent requests for more than 4 GB, which are never started.
+HUGE = r"""
+#include <mpi.h>
+#include <mpi-ext.h>
+#define WHOLE ((1 << 29) + 1) /* numbers: 8 bytes more than 4 GB */
+#define PART ((1 << 27) + 1) /* in 4 ranks together: 32 bytes more than 4 GB */
+#define ON MPI_COMM_WORLD, MPI_INFO_NULL
+int main(int argc, char **argv)
+{
+    static long in[1], out[1];
+    MPI_Request r[7];
+    MPI_Init(&argc, &argv);
+    MPIX_Bcast_init(out, WHOLE, MPI_LONG, 0, ON, &r[0]);
+    MPIX_Reduce_init(in, out, WHOLE, MPI_LONG, MPI_SUM, 0, ON, &r[1]);
+    MPIX_Allreduce_init(in, out, WHOLE, MPI_LONG, MPI_SUM, ON, &r[2]);
+    MPIX_Allgather_init(in, PART, MPI_LONG, out, PART, MPI_LONG, ON, &r[3]);
+    MPIX_Reduce_scatter_block_init(in, out, PART, MPI_LONG, MPI_SUM, ON, &r[4]);
+    MPIX_Gather_init(in, PART, MPI_LONG, out, PART, MPI_LONG, 0, ON, &r[5]);
+    MPIX_Scatter_init(in, PART, MPI_LONG, out, PART, MPI_LONG, 0, ON, &r[6]);
+    for (int i = 0; i < 7; i++)
+        MPI_Request_free(&r[i]);
+    MPI_Finalize();
+    return 0;
+}
+"""
 # Rank 2 does not start the persistent all-reduce, because a reduce has failed.
 PERSISTENT = r"""
 #include <mpi.h>
@@ -219,10 +244,13 @@ class MpiLifeTest(FabemuCase):
             f.write(PERSISTENT)
         with open(os.path.join(cls.build, "composed.c"), "w") as f:
             f.write(COMPOSED)
+        with open(os.path.join(cls.build, "huge.c"), "w") as f:
+            f.write(HUGE)
         for source, program in (("endless.c", "endless"), ("quitter.c", "quitter"),
                                 ("large.c", "large"), ("cut.c", "cut"),
                                 ("unfinished.c", "unfinished"),
                                 ("persistent.c", "persistent"), ("composed.c", "composed"),
+                                ("huge.c", "huge"),
                                 (SPAWN, "spawn")):
             subprocess.run(["mpicc", "-O1", source, "-o", program], cwd=cls.build, check=True)
 
@@ -341,6 +369,21 @@ class MpiLifeTest(FabemuCase):
                 with open(report) as f:
                     count = json.load(f)["collectives"]["allreduce"]
                 self.assertEqual((count["in_switch"], count["why"]), (in_switch, why))
+
+    def test_sizes_of_more_than_32_bits__are_not_cut(self):
+        """Without a wide group, all collectives of more than 4 GB use messages. The low 32 bits of
+        their sizes would be small enough for the other group."""
+        report = os.path.join(self.dir, "report.json")
+        done = self.fabemu("run", "--topo", "kary:4,1", "--set", "combine_states=4607", "--report",
+                           report, "--", "mpirun", "-np", "4", "--mca", "coll_fabemu_step_aside",
+                           "0", os.path.join(self.build, "huge"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(report) as f:
+            collectives = json.load(f)["collectives"]
+        for name, why in (("broadcast", "window"), ("reduce", "window"), ("allreduce", "window"),
+                          ("allgather", "window"), ("reduce_scatter", "window"),
+                          ("gather", "slower"), ("scatter", "slower")):
+            self.assertEqual(collectives[name]["why"], {why: 1}, name)
 
     def test_failed_collective__fails_persistent_ones(self):
         faults = os.path.join(self.dir, "flip.faults")

@@ -68,6 +68,15 @@ class SimtimeTest(FabemuCase):
     def test_qsnet3(self):
         self.check_equal(4, "--profile", "qsnet3")
 
+    def test_any_source__order_of_simultaneous_messages_is_the_same(self):
+        out = self.check_equal(4)[0]
+        rounds = [re.findall(r"(\d+) sent at ([\d.]+) us", line) for line in out.splitlines()
+                  if "received from any source" in line]
+        self.assertEqual(len(rounds), 5)
+        for received in rounds:
+            self.assertEqual(sorted(rank for rank, _ in received), ["1", "2", "3"])
+            self.assertEqual(len({sent for _, sent in received}), 1, out)
+
     def test_tsc(self):
         """Also if Open MPI reads the counter, the run is the same."""
         self.need_tsc()

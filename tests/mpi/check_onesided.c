@@ -4,7 +4,8 @@
  * kinds of synchronization, first single ones, then many random ones, compared with a simple model
  * of the memory.
  *
- * Windows are made by MPI_Win_create: those that MPI allocates itself may be shared memory.
+ * Windows are made by MPI_Win_create, because those that MPI allocates may be shared memory. One
+ * check is of a window of shared memory.
  */
 #include "check.h"
 
@@ -88,18 +89,25 @@ static void side_done(struct side *s, enum sync sync)
     }
 }
 
-static struct side side_make(const struct check_comm *comm, void *base, size_t bytes, int to,
-                             int from)
+static struct side side_of(const struct check_comm *comm, MPI_Win win, int to, int from)
 {
-    struct side s = {.comm = comm, .target = to};
+    struct side s = {.comm = comm, .win = win, .target = to};
     MPI_Group all;
 
-    MPI_Win_create(base, (MPI_Aint)bytes, 1, MPI_INFO_NULL, comm->comm, &s.win);
     MPI_Comm_group(comm->comm, &all);
     MPI_Group_incl(all, 1, &to, &s.to);
     MPI_Group_incl(all, 1, &from, &s.from);
     MPI_Group_free(&all);
     return s;
+}
+
+static struct side side_make(const struct check_comm *comm, void *base, size_t bytes, int to,
+                             int from)
+{
+    MPI_Win win;
+
+    MPI_Win_create(base, (MPI_Aint)bytes, 1, MPI_INFO_NULL, comm->comm, &win);
+    return side_of(comm, win, to, from);
 }
 
 static void side_free(struct side *s)
@@ -552,6 +560,105 @@ static void onesided_layouts(struct check *check, const struct check_comm *comm)
     free(want);
 }
 
+/* --- shared memory -------------------------------------------------------------------- */
+
+#define SHARED_INTS 1000
+#define SHARED_ADDS 20
+
+/* Each rank stores into its own part, and loads the parts of all others. */
+static void shared_loads(struct check *check, struct side *s, int *own, uint64_t key)
+{
+    const struct check_comm *comm = s->comm;
+    bool right = true;
+
+    MPI_Win_lock_all(0, s->win);
+    for (int i = 0; i < SHARED_INTS; i++)
+        own[i] = (int)check_mix(key, (uint64_t)comm->rank, (uint64_t)i);
+    MPI_Win_sync(s->win);
+    MPI_Barrier(comm->comm);
+    MPI_Win_sync(s->win);
+    for (int r = 0; r < comm->size; r++) {
+        MPI_Aint bytes;
+        int *part, unit;
+
+        MPI_Win_shared_query(s->win, r, &bytes, &unit, &part);
+        for (int i = 0; i < SHARED_INTS; i++)
+            right = right && part[i] == (int)check_mix(key, (uint64_t)r, (uint64_t)i);
+    }
+    check_that(check, right, "loads from shared memory of %d ranks are wrong", comm->size);
+    MPI_Barrier(comm->comm);
+    MPI_Win_unlock_all(s->win);
+}
+
+/* A put to the next rank, which finds the data after the epoch, and a get. */
+static void shared_put_get(struct check *check, struct side *s, enum sync sync, const int *own,
+                           int from)
+{
+    const int mine = s->comm->rank * 100 + (int)sync;
+    int got = -1;
+
+    side_open(s, sync);
+    MPI_Put(&mine, 1, MPI_INT, s->target, 1, 1, MPI_INT, s->win);
+    side_done(s, sync);
+    MPI_Get(&got, 1, MPI_INT, s->target, 1, 1, MPI_INT, s->win);
+    side_close(s, sync);
+    MPI_Barrier(s->comm->comm);
+    check_that(check, got == mine && own[1] == from * 100 + (int)sync,
+               "put and get in shared memory of %d ranks by %s are wrong", s->comm->size,
+               sync_names[sync]);
+    MPI_Barrier(s->comm->comm); /* before the next put */
+}
+
+/* All ranks add to one counter by atomics, and to another one under an exclusive lock. */
+static void shared_adds(struct check *check, struct side *s)
+{
+    const int one = 1, size = s->comm->size;
+    int *counters, got, unit;
+    MPI_Aint bytes;
+
+    MPI_Win_shared_query(s->win, 0, &bytes, &unit, &counters);
+    MPI_Barrier(s->comm->comm);
+    if (s->comm->rank == 0)
+        counters[0] = counters[1] = 0;
+    MPI_Barrier(s->comm->comm);
+    for (int i = 0; i < SHARED_ADDS; i++) {
+        MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, s->win);
+        counters[0]++;
+        MPI_Win_unlock(0, s->win);
+        MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, s->win);
+        MPI_Fetch_and_op(&one, &got, MPI_INT, 0, 1, MPI_SUM, s->win);
+        MPI_Win_unlock(0, s->win);
+    }
+    MPI_Barrier(s->comm->comm);
+    check_that(check, counters[0] == SHARED_ADDS * size && counters[1] == SHARED_ADDS * size,
+               "counters in shared memory of %d ranks: %d under locks, %d by atomics", size,
+               counters[0], counters[1]);
+}
+
+static void onesided_shared(struct check *check)
+{
+    const uint64_t key = check_key(check);
+    struct check_comm comm;
+    int *own, to, from;
+    struct side s;
+    MPI_Comm node;
+    MPI_Win win;
+
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+    comm = check_comm_of("one host", node);
+    to = (comm.rank + 1) % comm.size;
+    from = (comm.rank + comm.size - 1) % comm.size;
+    MPI_Win_allocate_shared(SHARED_INTS * sizeof *own, sizeof *own, MPI_INFO_NULL, node, &own,
+                            &win);
+    s = side_of(&comm, win, to, from);
+    shared_loads(check, &s, own, key);
+    for (enum sync sync = FENCE; sync < SYNCS; sync++)
+        shared_put_get(check, &s, sync, own, from);
+    shared_adds(check, &s);
+    side_free(&s);
+    MPI_Comm_free(&node);
+}
+
 void check_onesided(struct check *check, const struct check_comm *comms, size_t count)
 {
     /* the same at all ranks */
@@ -566,4 +673,5 @@ void check_onesided(struct check *check, const struct check_comm *comms, size_t 
         onesided_random(check, &comms[c]);
         onesided_layouts(check, &comms[c]);
     }
+    onesided_shared(check);
 }

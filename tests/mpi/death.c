@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * death.c - MPI's errors, with MPI_ERRORS_RETURN, when a rank is gone: death recv send barrier
- * allreduce put flush fence start lock. tests/cli/bounds_test.py runs it, with --bound stopped.
+ * allreduce put flush fence start wait test lock. tests/cli/bounds_test.py runs it, with --bound
+ * stopped.
  *
  * Rank 1 stops itself: mpirun would end the job if it were killed. The fabric then counts it as
  * dead. The others run the named operation, and rank 0 prints the class of its error.
@@ -123,17 +124,39 @@ static int fence(void)
     return fails(rc, "fence") ? MPI_Win_free(&win) : rc;
 }
 
-/* The lost rank never calls MPI_Win_post. */
-static int start(int rank)
+static MPI_Group group_of_lost(void)
 {
     static const int lost = 1;
     MPI_Group all, group;
 
-    if (rank == 2)
-        answer();
     MPI_Comm_group(MPI_COMM_WORLD, &all);
     MPI_Group_incl(all, 1, &lost, &group);
-    return MPI_Win_start(group, 0, win);
+    return group;
+}
+
+/* The lost rank never calls MPI_Win_post. */
+static int start(int rank)
+{
+    if (rank == 2)
+        answer();
+    return MPI_Win_start(group_of_lost(), 0, win);
+}
+
+/* The lost rank never calls MPI_Win_complete. The error ends the epoch. */
+static int exposure(int rank, bool tests)
+{
+    int rc = MPI_SUCCESS, done = 0;
+
+    if (rank == 2)
+        answer();
+    MPI_Win_post(group_of_lost(), 0, win);
+    if (!tests)
+        return MPI_Win_wait(win);
+    while (!done && rc == MPI_SUCCESS)
+        rc = MPI_Win_test(win, &done);
+    if (done)
+        return MPI_SUCCESS;
+    return MPI_Win_test(win, &done) == MPI_SUCCESS ? MPI_ERR_UNKNOWN : rc;
 }
 
 /* The lost rank never releases its lock. */
@@ -150,7 +173,8 @@ static void window_prepare(const char *what, int rank)
         put_begin(rank);
     else if (strcmp(what, "flush") == 0)
         window_open();
-    else if (strcmp(what, "fence") == 0 || strcmp(what, "start") == 0 || strcmp(what, "lock") == 0)
+    else if (strcmp(what, "fence") == 0 || strcmp(what, "start") == 0 ||
+             strcmp(what, "wait") == 0 || strcmp(what, "test") == 0 || strcmp(what, "lock") == 0)
         window_make();
     if (strcmp(what, "lock") == 0 && rank == 1)
         MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 2, 0, win);
@@ -168,6 +192,8 @@ static int attempt(const char *what, int rank)
         return fence();
     if (strcmp(what, "start") == 0)
         return start(rank);
+    if (strcmp(what, "wait") == 0 || strcmp(what, "test") == 0)
+        return exposure(rank, strcmp(what, "test") == 0);
     if (strcmp(what, "lock") == 0)
         return lock(rank);
     if (strcmp(what, "put") == 0)

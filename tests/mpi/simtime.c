@@ -187,6 +187,52 @@ static void window_tests(struct test *test)
     MPI_Win_free(&window);
 }
 
+/* Shared memory costs no simulated time. The fences cost the time of their barriers. */
+static void shared_window(struct test *test)
+{
+    int next = (test->checks.rank + 1) % test->ranks, got = -1, unit, *own, *theirs;
+    double began, took;
+    MPI_Aint bytes;
+    MPI_Win window;
+
+    MPI_Win_allocate_shared(sizeof *own, sizeof *own, MPI_INFO_NULL, MPI_COMM_WORLD, &own, &window);
+    MPI_Win_shared_query(window, next, &bytes, &unit, &theirs);
+    MPI_Win_fence(0, window);
+    *own = test->checks.rank;
+    MPI_Win_fence(0, window);
+    began = MPI_Wtime();
+    for (int i = 0; i < TESTS; i++)
+        MPI_Get(&got, 1, MPI_INT, next, 0, 1, MPI_INT, window);
+    took = MPI_Wtime() - began;
+    MPI_Win_fence(0, window);
+    checks_that(&test->checks, took < 1e-7, "shared memory costs no time");
+    checks_that(&test->checks, got == next && *theirs == next, "the data in shared memory");
+    MPI_Win_free(&window);
+}
+
+#define ROUNDS 5
+
+/* All other ranks send to rank 0 at once. It prints in which order it receives, and the times. */
+static void any_source(struct test *test)
+{
+    MPI_Status status;
+    double sent;
+
+    for (int i = 0; i < ROUNDS; i++) {
+        MPI_Barrier(MPI_COMM_WORLD);
+        sent = MPI_Wtime();
+        if (test->checks.rank)
+            MPI_Send(&sent, 1, MPI_DOUBLE, 0, 3, MPI_COMM_WORLD);
+        else
+            printf("simtime: received from any source:");
+        for (int r = 1; r < test->ranks && !test->checks.rank; r++) {
+            MPI_Recv(&sent, 1, MPI_DOUBLE, MPI_ANY_SOURCE, 3, MPI_COMM_WORLD, &status);
+            printf(" %d sent at %.4f us%s", status.MPI_SOURCE, sent * 1e6,
+                   r < test->ranks - 1 ? "," : "\n");
+        }
+    }
+}
+
 #define MANY_TESTS 5100
 
 /* After many tests without success each waits, but not for long. MPI_Iprobe polls twice. */
@@ -265,6 +311,8 @@ int main(int argc, char **argv)
     sleeps(&test);
     tests(&test);
     window_tests(&test);
+    shared_window(&test);
+    any_source(&test);
     many_tests(&test);
     status = checks_sum(&test.checks);
     free(test.data);

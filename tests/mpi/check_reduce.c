@@ -18,7 +18,7 @@
 
 static const size_t counts[] = {1, 2, 7, 31, 1000, 100000};
 #define COUNTS      (sizeof counts / sizeof counts[0])
-#define FORMS_COUNT 7 /* at this length, all-reduces have one of three forms */
+#define FORMS_COUNT 7 /* sums of this length have one of three forms */
 #define LONG_COUNT  100000
 #define ROOTS_ALL   4 /* with up to this many ranks, each is root once */
 
@@ -109,8 +109,8 @@ static const void *reduction_input(struct reduction *r, bool in_place)
 
 static void allreduce_once(struct reduction *r, bool in_place)
 {
-    const enum check_form form = r->count == FORMS_COUNT ? check_form_draw((r->key >> 8) + r->calls)
-                                                         : CHECK_BLOCKING;
+    const bool draws = r->op == OP_SUM && r->count == FORMS_COUNT;
+    const enum check_form form = draws ? check_form_draw((r->key >> 8) + r->calls) : CHECK_BLOCKING;
     const void *in = reduction_input(r, in_place);
     MPI_Request made = MPI_REQUEST_NULL, *request = &made;
     char what[48];

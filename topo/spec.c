@@ -97,8 +97,9 @@ int topo_parse(struct topo_graph **ret, const char *spec, char *error, size_t er
     if (names_file(spec))
         return topo_load(ret, spec, error, error_bytes);
     if (access(spec, F_OK) == 0)
-        snprintf(why, sizeof why,
-                 "the name of a file must have a '/', as in ./NAME, or end in .topo, .txt or .net");
+        snprintf(
+            why, sizeof why,
+            "the name of a file must contain a '/', as in ./NAME, or end in .topo, .txt or .net");
     else
         snprintf(
             why, sizeof why,

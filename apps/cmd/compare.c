@@ -451,6 +451,7 @@ static void find_why(FILE *file, char *why, size_t bytes)
 /* Describe why the run of @row has failed. @log: the output of the run. */
 static void explain(struct compare_row *row, const char *log)
 {
+    static const char standstill[] = "nothing has moved";
     FILE *file = fopen(log, "re");
     char why[WHY_BYTES - 32] = "";
 
@@ -459,8 +460,9 @@ static void explain(struct compare_row *row, const char *log)
         fclose(file);
     }
     emu_printable(why);
-    if (standstill_for_ns(row->report)) /* the log has the shorter time of the first message */
-        snprintf(why, sizeof why, "nothing has moved for %s of simulated time",
+    /* the log has only the first message, which came before the report and states a shorter time */
+    if (standstill_for_ns(row->report) && strncmp(why, standstill, strlen(standstill)) == 0)
+        snprintf(why, sizeof why, "%s for %s of simulated time", standstill,
                  duration_of_ns((double)standstill_for_ns(row->report)).text);
     snprintf(row->why, sizeof row->why, "exit status %d%s%s", row->status, *why ? ": " : "", why);
 }
@@ -685,7 +687,8 @@ static int print_all(struct compare *compare, struct file *files, size_t count)
 {
     struct compare_table *table = &compare->table;
     int status = EXIT_SUCCESS;
-    bool unexplained = false; /* only the program's output can say why it failed */
+    /* Perhaps only the program's output says why it failed. Fabemu itself explains two statuses. */
+    bool unexplained = false;
     FILE *out = stdout;
 
     for (size_t i = 0; i < count; i++)

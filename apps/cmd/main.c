@@ -94,7 +94,8 @@ static int dispatch(int argc, char **argv)
     if (strcmp(argv[1], "help") == 0 && argc == 3)
         return dispatch(3, (char *[]){argv[0], argv[2], "--help", NULL});
     if (strcmp(argv[1], "help") == 0 && argc > 3)
-        return options_usage_error("", "help takes one command, but '%.80s' follows it", argv[3]);
+        return options_usage_error("", "help takes only one command; '%.80s' is one too many",
+                                   argv[3]);
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
         strcmp(argv[1], "help") == 0)
         return help();

@@ -172,8 +172,8 @@ int conn_wait(struct conn *conn, struct json_object **ret, int timeout_ms)
 
 /*
  * Handle an event during a query. If the fabric waits for other hosts, return the new time limit of
- * the query, and print lines until the reply arrives; else return 0. This happens only once, so
- * that a peer that repeats the event cannot delay the command without end.
+ * the query, and print lines until the reply arrives; else return 0. Only the first event changes
+ * the limit: otherwise a peer that repeats the event could delay the command forever.
  */
 static int query_event_ms(struct json_object *event, struct silence *silence)
 {

@@ -21,9 +21,9 @@
 #define CONN_EXCESS_MAX ((size_t)64 << 20) /* limit of conn_excess() of all connections together */
 
 /*
- * Time limit of a command for a reply of the fabric, in ms. By default the coordinator may serve
- * nobody for 6 s, while it calls a host that is slow (docs/control.md). A command must not be
- * silent for 10 s.
+ * Time limit of a command for a reply of the fabric, in ms. While the coordinator waits for one
+ * slow host, it replies to nobody for up to 6 s by default (docs/control.md), so the limit is
+ * longer.
  */
 #define CONN_ANSWER_MS 9000
 
@@ -138,7 +138,7 @@ struct json_object *query_request(const char *command);
  * query_fabric - send and release @request to fabric @name, and wait for the reply, which the
  * caller releases. The time limit is CONN_ANSWER_MS. If the fabric waits for its other hosts, the
  * limit is the time that the fabric states, and a line is printed every 9 s. A request with
- * "wait": false keeps the limit. @fields: fields that the reply must have; may be NULL. @owner: as
+ * "wait": false keeps this limit. @fields: fields that the reply must have; may be NULL. @owner: as
  * in paths_connect(). Errors, with one line in @error: -ETIMEDOUT, no reply; -EINVAL, the fabric
  * refuses because the request is wrong; -EPROTO, it refuses for another reason, or the reply lacks
  * a field; as paths_connect().

@@ -29,7 +29,7 @@
 #define OPEN_READERS 32u
 
 #define HOSTS_MS       50u   /* time limit for the replies of other hosts */
-#define HOSTS_FIRST_MS 2000u /* time limit for the first snapshot: the replies have all counters */
+#define HOSTS_FIRST_MS 2000u /* for the first snapshot, because its replies contain all counters */
 
 #define LAST_MS  500 /* at the end of the fabric: time limit for all readers */
 #define QUIET_MS 50  /* at the end of the fabric: time limit while no reader reads */

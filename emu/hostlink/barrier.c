@@ -321,7 +321,10 @@ static void peer_find_failure(const struct barrier_peer *peer)
     }
 }
 
-/* A host that failed first sends the reason, and then looks like a lost one. */
+/*
+ * A host that fails sends the reason and then ends, so it looks lost. Report the reason if it has
+ * arrived.
+ */
 static int peer_lost(struct barrier_peer *peer)
 {
     char why[128];
@@ -745,7 +748,9 @@ static int barrier_connected(struct emu_barrier *barrier, uint64_t passed_ns)
         enum emu_session_state state = emu_session_state(peer->session);
 
         peer_find_failure(peer);
-        if (peer->lost || barrier->err)
+        if (barrier->err)
+            return barrier->err;
+        if (peer->lost)
             return peer_lost(peer);
         if (state == EMU_SESSION_UP)
             continue;

@@ -14,7 +14,7 @@
 #include <sys/types.h>
 
 #define EMU_JSON_KEEP  16384u /* maximum number of bytes of memory that an empty buffer keeps */
-#define EMU_JSON_DEPTH 300    /* json-c's limit of lists and objects within each other */
+#define EMU_JSON_DEPTH 300    /* how deep lists and objects may be nested; json-c's default is 32 */
 
 /* Bytes that were received and not yet taken, or that wait to be sent. Owned by one thread. */
 struct emu_json_buf {

@@ -129,12 +129,14 @@ static fi_addr_t cq_source(const struct ofi_op *op)
 }
 
 /*
- * Return whether an entry is an error. With FI_SOURCE_ERR, so is the entry of a message whose
- * sender is not in the address vector. Source: fi_cq(3). Lock: held.
+ * Return whether an entry is an error. With FI_SOURCE_ERR, a message or write whose sender is not
+ * in the address vector becomes an error here. Source: fi_cq(3). Lock: held.
  */
-static bool cq_is_error(struct ofi_op *op)
+static bool cq_find_error(struct ofi_op *op)
 {
-    if (!op->error && op->flags & OFI_FROM_PEER && op->ep->caps & FI_SOURCE_ERR && op->ep->av &&
+    const uint64_t caps = FI_SOURCE | FI_SOURCE_ERR;
+
+    if (!op->error && op->flags & OFI_FROM_PEER && (op->ep->caps & caps) == caps && op->ep->av &&
         cq_source(op) == FI_ADDR_NOTAVAIL)
         op->error = FI_EADDRNOTAVAIL;
     return op->error;
@@ -150,7 +152,7 @@ static ssize_t cq_pop(struct ofi_cq *cq, char *to, size_t count, fi_addr_t *sour
     struct ofi_op *op;
 
     ofi_lock(&cq->lock);
-    while ((op = cq_peek(cq)) && !cq_is_error(op) && (size_t)got < count) {
+    while ((op = cq_peek(cq)) && !cq_find_error(op) && (size_t)got < count) {
         cq_entry(cq, op, to + (size_t)got * cq->entry_bytes);
         if (source)
             source[got] = cq_source(op);
@@ -206,8 +208,8 @@ static size_t cq_error_bytes(const struct ofi_cq *cq)
 }
 
 /*
- * Write the address of an unknown sender to the buffer of the caller's entry @buf or, if that has
- * none, to the queue's own buffer. Lock: held.
+ * Write the address of an unknown sender to the buffer in the caller's entry @buf. If the entry has
+ * no buffer, use that of the queue. Lock: held.
  */
 static void cq_error_source(struct ofi_cq *cq, const struct ofi_op *op,
                             const struct fi_cq_err_entry *buf, struct fi_cq_err_entry *entry)
@@ -240,7 +242,7 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf, uint6
     ofi_lock(&cq->lock);
     struct ofi_op *op = cq_peek(cq);
 
-    if (op && cq_is_error(op)) {
+    if (op && cq_find_error(op)) {
         entry.op_context = op->req.context;
         entry.flags = cq_entry_flags(op);
         entry.buf = op->buf;

@@ -226,7 +226,7 @@ static int check_ep(const struct fi_ep_attr *ep)
     });
 }
 
-/* Return the largest size of error data: the address of a sender that is in no address vector. */
+/* Return the maximum size of error data. Only FI_SOURCE_ERR has such data: the sender's address. */
 static size_t error_data_bytes(uint64_t caps)
 {
     return caps & FI_SOURCE_ERR ? OFI_ADDR_TEXT_BYTES : 0;

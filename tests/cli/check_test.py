@@ -80,8 +80,8 @@ class Check(FabemuCase):
 
     def fake(self, name, check, limit_ms=0, after_s=0):
         """
-        A broken fabric: it answers one request. Before that it may wait for other hosts; it says so
-        again and again, and only the first time must count.
+        A broken fabric that answers one request. With limit_ms, it repeats the event "wait" for
+        after_s seconds first, of which only the first one counts.
         """
         if not os.path.isdir(os.path.dirname(self.socket_path(name))):
             self.up("other")  # creates the folder
@@ -94,7 +94,8 @@ class Check(FabemuCase):
             client, _ = listener.accept()
             request = json.loads(client.recv(4096))
             with contextlib.suppress(BrokenPipeError):
-                for _ in range(20 * after_s):
+                end = time.monotonic() + after_s
+                while time.monotonic() < end:
                     if limit_ms and request["wait"]:
                         client.sendall(b'{"event":"wait","limit_ms":%d}\n' % limit_ms)
                     time.sleep(0.05)

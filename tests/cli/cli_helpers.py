@@ -307,7 +307,7 @@ def side_by_side(jobs):
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         for done in pool.map(alone, names):
             failed += done.returncode != 0
-            skipped += done.returncode == 0 and "OK (skipped=" in done.stdout
+            skipped += "\nOK (skipped=" in done.stdout
             print(done.stdout, flush=True)
     name = os.path.basename(sys.argv[0]).removesuffix(".py")
     print(f"{name}: {len(names) - failed - skipped} passed, {failed} failed")

@@ -59,7 +59,7 @@ class CliTest(FabemuCase):
         self.assertEqual(self.fabemu("help", "help").stdout, text)
         self.assertLessEqual(max(map(len, text.split("\n"))), 80)
         self.one_line(self.fabemu("help", "rnu"), 2, "no command 'rnu'")
-        self.one_line(self.fabemu("help", "run", "up"), 2, "help takes one command, but 'up'")
+        self.one_line(self.fabemu("help", "run", "up"), 2, "'up' is one too many")
 
     def test_usage_errors__are_one_line_and_exit_2(self):
         for args, words in (

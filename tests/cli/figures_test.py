@@ -74,13 +74,15 @@ class FiguresTest(FabemuCase):
                          {f"{v}{n}" for v in "vV" for n in range(1, 4)} |
                          {f"n{n}" for n in range(1, 7)})
 
-    def test_list__with_only_names_the_selected_ones(self):
+    def test_list__ends_silently_if_standard_output_is_closed(self):
         reader, writer = os.pipe()
         os.close(reader)
         with os.fdopen(writer, "w") as closed:  # as in: fabemu figures --list | head
             done = subprocess.run([self.command, "figures", "--list"], stdout=closed,
                                   stderr=subprocess.PIPE, text=True, timeout=60)
         self.assertEqual((done.returncode, done.stderr), (-signal.SIGPIPE, ""))
+
+    def test_list__with_only_names_the_selected_ones(self):
         done = self.fabemu("figures", "--list", "--only", "fig16,q3")
         names = set(re.findall(r"^(\S+)", done.stdout, re.M))
         self.assertEqual(names, {"16", "q3", "A8", "A9", "Q3"})

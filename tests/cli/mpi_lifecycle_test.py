@@ -372,7 +372,7 @@ class MpiLifeTest(FabemuCase):
 
     def test_sizes_of_more_than_32_bits__are_not_cut(self):
         """Without a wide group, all collectives of more than 4 GB use messages. The low 32 bits of
-        their sizes would be small enough for the other group."""
+        their sizes would fit the first group, or be small enough for one in the network."""
         report = os.path.join(self.dir, "report.json")
         done = self.fabemu("run", "--topo", "kary:4,1", "--set", "combine_states=4607", "--report",
                            report, "--", "mpirun", "-np", "4", "--mca", "coll_fabemu_step_aside",

@@ -40,7 +40,7 @@ def counts_differ(checks, report, what):
 
 
 def types_reduced(checks, report, what):
-    """The network has reduced all types of tests/mpi/check_types.def."""
+    """Check that no reduction ran over messages because of its type."""
     for name in ("allreduce", "reduce", "reduce_scatter"):
         why = report["collectives"][name]["why"]
         checks.that(why.get("type", 0) == 0, f"{what}: {name}: {why}")

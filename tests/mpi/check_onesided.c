@@ -4,8 +4,8 @@
  * kinds of synchronization, first single ones, then many random ones, compared with a simple model
  * of the memory.
  *
- * Windows are made by MPI_Win_create, because those that MPI allocates may be shared memory. One
- * check is of a window of shared memory.
+ * Windows are made by MPI_Win_create, because those that MPI allocates may be shared memory.
+ * onesided_shared() checks a window of shared memory.
  */
 #include "check.h"
 
@@ -590,7 +590,10 @@ static void shared_loads(struct check *check, struct side *s, int *own, uint64_t
     MPI_Win_unlock_all(s->win);
 }
 
-/* A put to the next rank, which finds the data after the epoch, and a get. */
+/*
+ * Put to the next rank and get the value back. After the epoch, the next rank finds it in its own
+ * memory. Loads and stores assume the unified memory model.
+ */
 static void shared_put_get(struct check *check, struct side *s, enum sync sync, const int *own,
                            int from)
 {

@@ -18,7 +18,7 @@
 
 static const size_t counts[] = {1, 2, 7, 31, 1000, 100000};
 #define COUNTS      (sizeof counts / sizeof counts[0])
-#define FORMS_COUNT 7 /* sums of this length have one of three forms */
+#define FORMS_COUNT 7 /* sums of so many elements are blocking, non-blocking or persistent */
 #define LONG_COUNT  100000
 #define ROOTS_ALL   4 /* with up to this many ranks, each is root once */
 

@@ -187,7 +187,7 @@ static void window_tests(struct test *test)
     MPI_Win_free(&window);
 }
 
-/* Shared memory costs no simulated time. The fences cost the time of their barriers. */
+/* Accesses to shared memory take no simulated time; only the barriers in the fences do. */
 static void shared_window(struct test *test)
 {
     int next = (test->checks.rank + 1) % test->ranks, got = -1, unit, *own, *theirs;
@@ -212,7 +212,7 @@ static void shared_window(struct test *test)
 
 #define ROUNDS 5
 
-/* All other ranks send to rank 0 at once. It prints in which order it receives, and the times. */
+/* All other ranks send to rank 0 at once. Rank 0 prints the order of their messages, and times. */
 static void any_source(struct test *test)
 {
     MPI_Status status;
@@ -227,9 +227,10 @@ static void any_source(struct test *test)
             printf("simtime: received from any source:");
         for (int r = 1; r < test->ranks && !test->checks.rank; r++) {
             MPI_Recv(&sent, 1, MPI_DOUBLE, MPI_ANY_SOURCE, 3, MPI_COMM_WORLD, &status);
-            printf(" %d sent at %.4f us%s", status.MPI_SOURCE, sent * 1e6,
-                   r < test->ranks - 1 ? "," : "\n");
+            printf(" %d sent at %.4f us", status.MPI_SOURCE, sent * 1e6);
         }
+        if (!test->checks.rank)
+            putchar('\n');
     }
 }
 

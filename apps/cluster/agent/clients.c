@@ -26,7 +26,7 @@
 
 static_assert(
     CONN_CONTAINERS_MAX + 2 < EMU_JSON_DEPTH,
-    "the coordinator can parse each request that is forwarded, which is one object deeper");
+    "a forwarded request is nested one level deeper, and the coordinator must still parse it");
 
 struct json_object *agent_process_message(const struct agent_process *process)
 {

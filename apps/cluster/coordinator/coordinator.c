@@ -28,7 +28,7 @@
 #define LATE_MOST    4096u
 #define CALL_MORE_MS 50   /* by how much each call extends the time limit of its operation */
 #define REST_MS      500  /* by how much each further part of a long reply extends it */
-#define READ_MS      500  /* least time to read a reply, after the waits for other hosts */
+#define READ_MS      500  /* time to read a reply that came during the wait for another host */
 #define END_CHECK_MS 100  /* during a wait: interval between checks whether the fabric must end */
 #define AGENTS_MS    1000 /* the start fails if agents_why() has reported a failure for this long */
 
@@ -457,6 +457,19 @@ struct call {
 };
 
 /*
+ * Return until when to read the reply of a host. The replies of several hosts are read one after
+ * the other. If a reply has arrived during the wait for another host, that wait may have used up
+ * the time limit @until_ms.
+ */
+static int64_t agent_read_ms(const struct coordinator_agent *agent, int64_t until_ms)
+{
+    struct pollfd arrived = {agent->conn.fd, POLLIN, 0};
+    int64_t read_ms = emu_now_ms() + READ_MS;
+
+    return until_ms < read_ms && poll(&arrived, 1, 0) > 0 ? read_ms : until_ms;
+}
+
+/*
  * Make a call, release @with, and wait for all replies. If a host fails with an error other than
  * call->may_fail, it is lost. Returns the first error.
  */
@@ -468,14 +481,14 @@ static int call_all(struct coordinator *coord, const struct call *call, struct j
     int err = 0;
 
     for (uint32_t h = 1; h < coord->config.count; h++) {
-        /* the reply may have arrived during the wait for another host, and is read only now */
-        int64_t read_ms = emu_now_ms() + READ_MS, most_ms = until_ms > read_ms ? until_ms : read_ms;
         struct json_object *reply;
+        int64_t most_ms;
         int failed;
 
         if (call->only && h != call->only)
             continue;
         operation_extend(&coord->agent[h], CALL_MORE_MS);
+        most_ms = agent_read_ms(&coord->agent[h], until_ms);
         reply = call->until_ms && !coord->limits ? reply_await(&coord->agent[h], number, most_ms)
                                                  : agent_reply(&coord->agent[h], number, most_ms);
         failed = reply                   ? coordinator_error_of(reply, 0)

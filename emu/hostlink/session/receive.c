@@ -184,12 +184,10 @@ static bool receive_packet(struct session_receive *receive, uint64_t packet)
     } else if (ahead >= SESSION_SPAN) {
         memset(receive->packets, 0, sizeof receive->packets);
     } else {
-        /* whole words where possible, since a lying host may skip numbers in each packet */
-        for (uint64_t n = receive->newest + 1; n < packet; n++) {
-            bool word_skipped = n % 64 == 0 && packet - n >= 64;
-
-            receive->packets[n % SESSION_SPAN / 64] &= word_skipped ? 0 : ~emu_bit(n % 64);
-            n += word_skipped ? 63 : 0;
+        /* a lying host may skip many numbers in each packet, so clear whole words where possible */
+        for (uint64_t n = receive->newest + 1, step; n < packet; n += step) {
+            step = n % 64 == 0 && packet - n >= 64 ? 64 : 1;
+            receive->packets[n % SESSION_SPAN / 64] &= step == 64 ? 0 : ~emu_bit(n % 64);
         }
     }
     *word |= bit;

@@ -32,7 +32,8 @@
 #include "nic/host/base/base.h"
 
 /*
- * Limits that apply until the fabric has sent its bounds, or the event "wait" with its own limit.
+ * Limits that apply until the fabric sends its bounds. The event "wait" replaces the limit of the
+ * attach.
  */
 #define ATTACH_TIMEOUT_S 20
 #define DETACH_EARLY_MS  2000
@@ -260,25 +261,21 @@ static int reply_info(struct json_object *reply, struct fabemu_info *info)
 }
 
 /*
- * Return until when to wait for the reply: @end_ms or, if @event says that the fabric waits for
- * other hosts, the time that it gives.
+ * Read the next line that is not an event. The first event "wait", which says that the fabric waits
+ * for other hosts, replaces the time limit. Errors: as line_next().
  */
-static int64_t wait_until_ms(struct json_object *event, int64_t end_ms)
-{
-    int64_t limit_ms = emu_json_number(event, "limit_ms", 0);
-
-    if (strcmp(emu_json_text(event, "event", ""), "wait") != 0 || limit_ms <= 0)
-        return end_ms;
-    return emu_now_ms() + (limit_ms < INT32_MAX ? limit_ms : INT32_MAX);
-}
-
-/* Read the next line that is not an event. Errors: as line_next(). */
 static int control_reply(struct nic_control *c, int64_t end_ms, struct json_object **ret)
 {
+    bool waits = false;
     int err;
 
     while (!(err = line_next(&c->line, end_ms, ret)) && *emu_json_text(*ret, "event", "")) {
-        end_ms = wait_until_ms(*ret, end_ms);
+        int64_t limit_ms = emu_json_number(*ret, "limit_ms", 0);
+
+        if (!waits && strcmp(emu_json_text(*ret, "event", ""), "wait") == 0) {
+            waits = true;
+            end_ms = emu_now_ms() + (limit_ms > 0 && limit_ms < INT32_MAX ? limit_ms : INT32_MAX);
+        }
         json_object_put(*ret);
     }
     return err;

@@ -1779,7 +1779,10 @@ static void report__has_space_for_the_hits_of_each_host(void)
     fixture_free();
 }
 
-/* While the coordinator waits for host 1, the long reply of host 2 arrives in time. */
+/*
+ * Host 1 does not reply in time. The long reply of host 2 arrives meanwhile, so only host 1 is
+ * lost.
+ */
 static void slow_host__costs_no_other_host(void)
 {
     struct json_object *event, *reply;
@@ -3591,11 +3594,11 @@ static void stopped_host__delays_only_the_first_snapshot(void)
     watch_begin(&w, 0);
     watch_first(&w);
     began_ms = emu_now_ms();
-    for (uint32_t i = 0; i < 5; i++) {
+    for (uint32_t i = 0; i < 20; i++) { /* 40 s if each of them waited */
         CU_ASSERT_EQUAL_FATAL(conn_wait(&w.conn, &line, PATIENCE_MS), 0);
         json_object_put(line);
     }
-    CU_ASSERT_TRUE(emu_now_ms() - began_ms < 5000);
+    CU_ASSERT_TRUE(emu_now_ms() - began_ms < 20000);
     host_goes();
     watch_end(&w);
     fixture_end();

@@ -132,8 +132,8 @@ static void conn_next__refuses_a_request_of_many_lists(void)
 }
 
 /*
- * An agent host forwards a request in an object of its own. If the coordinator could not parse it,
- * the host would count as lost.
+ * An agent host puts a request into an object of its own and forwards it. If the coordinator could
+ * not parse this line, it would declare the host lost.
  */
 static void conn_next__takes_a_request_of_nested_lists_when_it_is_forwarded(void)
 {

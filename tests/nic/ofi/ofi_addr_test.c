@@ -531,7 +531,7 @@ static ssize_t message(struct side *from, fi_addr_t to, struct side *at, uint64_
     return read;
 }
 
-/* Read the error entry of a message whose sender has the address @name of @bytes. */
+/* Read the error entry of a message whose sender has the address @name, which has @bytes. */
 static void unknown_sender(struct side *at, uint64_t tag, const void *name, size_t bytes, void *buf,
                            size_t room)
 {
@@ -550,7 +550,10 @@ static void unknown_sender(struct side *at, uint64_t tag, const void *name, size
     CU_ASSERT_EQUAL(memcmp(error.err_data, name, got), 0);
 }
 
-/* The error entry of an unknown sender has its address, with which it becomes known. */
+/*
+ * The error entry contains the address of the unknown sender. After the receiver has inserted it,
+ * the sender is known.
+ */
 static void source_err__gives_the_address_of_an_unknown_sender(void)
 {
     for (unsigned i = 0; i < FORMATS; i++) {

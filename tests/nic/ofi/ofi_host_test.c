@@ -134,8 +134,8 @@ static void step_done(int parent)
 }
 
 /*
- * Start a child that runs @fn. Call it before this process attaches: a child that a process with
- * threads has started cannot use the allocator of AddressSanitizer, whose locks it may inherit.
+ * Start a child that runs @fn. Call this before this process attaches, that is, while it has one
+ * thread: a child may inherit locks of AddressSanitizer's allocator that other threads hold.
  */
 static struct child child_start(void (*fn)(int parent))
 {

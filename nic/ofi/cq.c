@@ -304,14 +304,17 @@ static const char *cq_strerror(struct fid_cq *fid, int prov_errno, const void *d
                                size_t bytes)
 {
     struct ofi_cq *cq = container_of(fid, struct ofi_cq, cq_fid);
-    bool last = prov_errno == FI_EHOSTUNREACH && prov_errno == cq->why_of;
-    const char *text = last ? cq->why : fi_strerror(prov_errno);
+    const char *text = fi_strerror(prov_errno);
 
     (void)data;
+    ofi_lock(&cq->lock);
+    if (prov_errno == FI_EHOSTUNREACH && prov_errno == cq->why_of)
+        text = cq->why;
     if (buf && bytes) {
         strncpy(buf, text, bytes - 1);
         buf[bytes - 1] = '\0';
     }
+    ofi_unlock(&cq->lock);
     return text;
 }
 

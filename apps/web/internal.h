@@ -26,7 +26,7 @@
 #define WEB_BODY_BYTES 2048u
 #define WEB_REQUEST_MS 5000 /* time-out of a request */
 #define WEB_IDLE_S     10u  /* time-out of a browser that does not read */
-#define WEB_LAST_MS    1000 /* longest wait for the tail after the end of a stream */
+#define WEB_LAST_MS    1000 /* longest wait for the end of the fabric after the end of a stream */
 
 /*
  * Limit of the bytes of all answers that are being received from the fabric or sent to browsers.
@@ -108,6 +108,7 @@ struct web_server {
     size_t buffered;             /* bytes that count for WEB_ANSWERS_BYTES */
     struct conn watch;           /* a connection that the fabric closes when it ends */
     int64_t ended_ms;            /* when the fabric ended; 0: it still runs */
+    int64_t tail_ms;             /* when the tail was complete; 0: it is not, or has no report */
     bool opened;                 /* a browser has opened the page */
     struct text_buf tail;        /* the last events of each stream: report and ENDED */
 };

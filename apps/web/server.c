@@ -17,6 +17,7 @@
 #include "emu/util/now.h"
 
 #define CHECK_MS     200            /* interval of checks of time-outs */
+#define REPORT_MS    6000           /* longest wait for the last report, if the parent lives */
 #define CLOSING_MS   1500           /* browsers have this time to read the tail */
 #define TAIL_BYTES   65536          /* bytes of the last report that are read at once */
 #define TAIL_MOST    CONN_REPLY_MAX /* limit of the last report, in bytes */
@@ -189,6 +190,7 @@ static void tail_close(struct web_server *server, bool complete)
         return;
     close(server->web->parent_fd);
     server->web->parent_fd = -1;
+    server->tail_ms = emu_now_ms();
     if (!complete)
         text_buf_clear(&server->tail);
     text_puts(&server->tail, server->tail.bytes ? "\n\ndata: " ENDED : ENDED);
@@ -209,11 +211,17 @@ static void tail_step(struct web_server *server)
     tail_close(server, complete);
 }
 
-/* Return whether the fabric has ended, and all answers were sent or CLOSING_MS has passed. */
+/*
+ * Return whether the fabric has ended, and all answers were sent or CLOSING_MS has passed since the
+ * tail was complete.
+ */
 static bool is_over(const struct web_server *server)
 {
-    return server->ended_ms && ((!server->link_count && !server->answers) ||
-                                emu_now_ms() - server->ended_ms >= CLOSING_MS);
+    int64_t from_ms = server->tail_ms > server->ended_ms ? server->tail_ms : server->ended_ms;
+
+    return server->ended_ms &&
+           ((!server->link_count && !server->answers) ||
+            (server->web->parent_fd < 0 && emu_now_ms() - from_ms >= CLOSING_MS));
 }
 
 /* Serve until the fabric has ended or @signal_fd is readable. Returns 0, or -errno of poll(). */
@@ -239,7 +247,7 @@ static int serve(struct web_server *server, int signal_fd)
             watch_step(server);
         if (fds[3].revents)
             tail_step(server);
-        else if (server->ended_ms && emu_now_ms() - server->ended_ms >= WEB_LAST_MS)
+        else if (server->ended_ms && emu_now_ms() - server->ended_ms >= REPORT_MS)
             tail_close(server, false);
         step_links(server, fds + 5);
         web_admission_step(server);

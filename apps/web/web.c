@@ -24,8 +24,8 @@
 #include "emu/util/now.h"
 
 #define BACKLOG  SOMAXCONN /* the system's limit; see admission.c */
-#define STOP_MS  2000      /* the server's process has this time to end by itself */
-#define LAST_MS  500       /* time-out of sending the last report */
+#define STOP_MS  8000      /* the server's process has this time to end by itself */
+#define LAST_MS  2000      /* time-out of sending the last report */
 #define POLL_MS  10        /* interval of checks whether that process has ended */
 #define NICENESS 5         /* gives the fabric's threads priority over the server */
 

@@ -878,7 +878,7 @@ class Hostile(WebCase):
         return run, page, go
 
     def test_stopped_server_does_not_lengthen_the_run(self):
-        """The two seconds for which the run waits for the server are not the command's."""
+        """The seconds for which the run waits for the server are not the command's."""
         since = time.monotonic()
         report = os.path.join(self.dir, "report")
         run, _, go = self.run_until_file("--report", report)
@@ -890,6 +890,26 @@ class Hostile(WebCase):
         self.assertEqual(run.returncode, 0, err)
         with open(report) as f:
             self.assertLessEqual(json.load(f)["wall_s"] + 2, took_s)
+
+    def test_page_gets_the_report_from_a_slow_server(self):
+        """The server has no core for seconds, as on a busy host, when the run ends."""
+        run, page, go = self.run_until_file()
+        stream = page.stream()
+        self.assertEqual(stream.next(), {"ok": True})
+        server, = until(lambda: children(run.pid))
+        command, = until(lambda: children(run.pid, "sh"))
+        os.kill(server, signal.SIGSTOP)
+        open(go, "w").close()
+        self.assertTrue(until(lambda: not os.path.exists(f"/proc/{command}")))
+        time.sleep(4)
+        os.kill(server, signal.SIGCONT)
+        line, report = {}, {}
+        while line.get("event") != "ended":
+            line = stream.next()
+            report = line.get("report", report)
+        self.assertIn("exit_status", report)
+        stream.close()
+        self.assertEqual(run.wait(PATIENCE_S), 0)
 
     def test_page_never_gets_a_part_of_the_report(self):
         """The server reads again after the run has given up sending a large report."""
@@ -904,7 +924,7 @@ class Hostile(WebCase):
         os.kill(server, signal.SIGSTOP)
         open(go, "w").close()
         self.assertTrue(until(lambda: not os.path.exists(f"/proc/{command}")))
-        time.sleep(0.9)  # between LAST_MS (apps/web/web.c) and its double after the first send()
+        time.sleep(3)  # between LAST_MS (apps/web/web.c) and its double after the first send()
         os.kill(server, signal.SIGCONT)
         line = {}
         while line.get("event") != "ended":

@@ -3,6 +3,7 @@
 #include "emu/util/wait.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -179,13 +180,27 @@ void emu_waiter_ring(struct emu_waiter *waiter)
         ;
 }
 
+/*
+ * Do what epoll_pwait2() does, with other system calls: before Linux 5.11 there is no
+ * epoll_pwait2(), and a container may forbid it.
+ */
+static int epoll_sleep(int epoll, struct epoll_event *event, int most, const struct timespec *ts)
+{
+    struct pollfd ready = {epoll, POLLIN, 0};
+
+    return ppoll(&ready, 1, ts, NULL) > 0 ? epoll_wait(epoll, event, most, 0) : 0;
+}
+
 void emu_waiter_sleep(struct emu_waiter *waiter, uint64_t timeout_ns)
 {
     struct epoll_event event[8];
     struct timespec ts = {.tv_sec = (time_t)(timeout_ns / 1000000000u),
                           .tv_nsec = (long)(timeout_ns % 1000000000u)};
-    int n = epoll_pwait2(waiter->epoll, event, 8, timeout_ns == UINT64_MAX ? NULL : &ts, NULL);
+    const struct timespec *limit = timeout_ns == UINT64_MAX ? NULL : &ts;
+    int n = epoll_pwait2(waiter->epoll, event, 8, limit, NULL);
 
+    if (n < 0 && (errno == ENOSYS || errno == EPERM))
+        n = epoll_sleep(waiter->epoll, event, 8, limit);
     for (int i = 0; i < n; i++) {
         eventfd_t rings;
 

@@ -63,6 +63,7 @@ static const struct {
 
 static const char *const common_env[] = {
     "OMPI_MCA_rmaps_base_oversubscribe=1",
+    "PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe", /* Open MPI 5 */
     "OMPI_ALLOW_RUN_AS_ROOT=1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
 };

@@ -53,8 +53,8 @@ static void topo_parse__errors_name_the_valid_values(void)
     refuses_all(other, -EINVAL, WANT_ANY);
     refuses_all(similar, -EINVAL, WANT_ANY "; did you mean 'kary'?");
     CU_ASSERT(refuses(".", -EINVAL,
-                      "bad topology '.': the name of a file must have a '/', as in ./NAME, or end "
-                      "in .topo, .txt or .net"));
+                      "bad topology '.': the name of a file must contain a '/', as in ./NAME, or "
+                      "end in .topo, .txt or .net"));
 }
 
 static void topo_parse__refuses_signs_and_spaces(void)

@@ -3,9 +3,13 @@
 #include "tests/test.h"
 
 #include <dirent.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -228,6 +232,20 @@ static unsigned lanes_wanted(const struct test_case *cases)
     while (most < LANES_MOST && cases[most].name)
         most++;
     return lanes < 1 ? 1 : lanes < most ? (unsigned)lanes : most;
+}
+
+void test_forbid(int number)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)number, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof filter / sizeof filter[0], filter};
+
+    CU_ASSERT_EQUAL_FATAL(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+    CU_ASSERT_EQUAL_FATAL(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
 }
 
 int test_run(const char *suite, const struct test_case *cases)

@@ -71,6 +71,12 @@ uint64_t test_seed(void);
  */
 void test_skip(const char *why);
 
+/**
+ * test_forbid - from now on, system call @number (SYS_perf_event_open, for example) fails with
+ * EPERM in this thread, as in a container that forbids it.
+ */
+void test_forbid(int number);
+
 /** test_random - the next random number (splitmix64). */
 static inline uint64_t test_random(uint64_t *state)
 {

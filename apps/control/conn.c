@@ -177,12 +177,11 @@ int conn_wait(struct conn *conn, struct json_object **ret, int timeout_ms)
  */
 static int query_event_ms(struct json_object *event, struct silence *silence)
 {
-    int64_t limit_ms = emu_json_number(event, "limit_ms", 0);
+    int limit_ms = silence->started ? 0 : emu_json_wait_ms(event);
 
-    if (silence->started || strcmp(emu_json_text(event, "event", ""), "wait") != 0)
-        return 0;
-    silence_begin(silence, SILENCE_MS, "waiting for other hosts of the fabric");
-    return limit_ms > 0 && limit_ms < INT32_MAX ? (int)limit_ms : INT32_MAX;
+    if (limit_ms)
+        silence_begin(silence, SILENCE_MS, "waiting for other hosts of the fabric");
+    return limit_ms;
 }
 
 int conn_query(struct conn *conn, struct json_object *request, struct json_object **ret,

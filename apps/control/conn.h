@@ -21,9 +21,9 @@
 #define CONN_EXCESS_MAX ((size_t)64 << 20) /* limit of conn_excess() of all connections together */
 
 /*
- * Time limit of a command for a reply of the fabric, in ms. While the coordinator waits for one
- * slow host, it replies to nobody for up to 6 s by default (docs/control.md), so the limit is
- * longer.
+ * How long a command waits for a reply of the fabric, in ms. This must be longer than a call of the
+ * coordinator to another host, during which it serves nobody. By default that takes up to 6 s
+ * (docs/control.md).
  */
 #define CONN_ANSWER_MS 9000
 

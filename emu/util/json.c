@@ -444,3 +444,12 @@ void emu_json_no_controls(struct json_object *json)
             emu_json_no_controls(value);
     }
 }
+
+int emu_json_wait_ms(struct json_object *line)
+{
+    int64_t limit_ms = emu_json_number(line, "limit_ms", 0);
+
+    if (strcmp(emu_json_text(line, "event", ""), "wait") != 0)
+        return 0;
+    return limit_ms > 0 && limit_ms < INT32_MAX ? (int)limit_ms : INT32_MAX;
+}

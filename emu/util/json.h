@@ -129,4 +129,10 @@ struct json_object *emu_json_at(struct json_object *list, size_t i);
  */
 void emu_json_no_controls(struct json_object *json);
 
+/**
+ * emu_json_wait_ms - if @line is the event "wait", by which the fabric says that a reply has to
+ * wait for other hosts, return its time limit in ms (INT32_MAX: it has none); else 0. Pure.
+ */
+int emu_json_wait_ms(struct json_object *line);
+
 #endif

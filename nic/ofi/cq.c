@@ -117,9 +117,15 @@ static void cq_entry(const struct ofi_cq *cq, const struct ofi_op *op, void *to)
     memcpy(to, &entry, cq->entry_bytes);
 }
 
+/* Return whether to look for the sender of a message or write in the address vector. */
+static bool cq_has_source(const struct ofi_op *op)
+{
+    return op->flags & OFI_FROM_PEER && op->ep->caps & FI_SOURCE && op->ep->av;
+}
+
 static fi_addr_t cq_source(const struct ofi_op *op)
 {
-    if (!(op->flags & OFI_FROM_PEER) || !(op->ep->caps & FI_SOURCE) || !op->ep->av)
+    if (!cq_has_source(op))
         return FI_ADDR_NOTAVAIL;
 
     struct ofi_peer from = {.node = op->req.src_node, .incarnation = op->req.src_incarnation};
@@ -134,9 +140,7 @@ static fi_addr_t cq_source(const struct ofi_op *op)
  */
 static bool cq_find_error(struct ofi_op *op)
 {
-    const uint64_t caps = FI_SOURCE | FI_SOURCE_ERR;
-
-    if (!op->error && op->flags & OFI_FROM_PEER && (op->ep->caps & caps) == caps && op->ep->av &&
+    if (!op->error && op->ep->caps & FI_SOURCE_ERR && cq_has_source(op) &&
         cq_source(op) == FI_ADDR_NOTAVAIL)
         op->error = FI_EADDRNOTAVAIL;
     return op->error;

@@ -5,16 +5,11 @@
  * linker wraps sched_yield(), so that a test can count the yields.
  */
 #include <dirent.h>
-#include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -373,21 +368,6 @@ static void window__waiting_worker_sleeps_and_does_not_yield(void)
     emu_worker_destroy(worker[1]);
 }
 
-/* From now on epoll_pwait2() fails in this thread, as in a container that forbids it. */
-static void forbid_epoll_pwait2(void)
-{
-    struct sock_filter filter[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_epoll_pwait2, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    struct sock_fprog program = {sizeof filter / sizeof filter[0], filter};
-
-    CU_ASSERT_EQUAL_FATAL(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-    CU_ASSERT_EQUAL_FATAL(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
-}
-
 static void sleeps_for(struct emu_waiter *waiter, uint64_t timeout_ns)
 {
     uint64_t began_ns = emu_now_ns();
@@ -400,7 +380,7 @@ static void *forbidden_main(void *argument)
 {
     struct emu_waiter *waiter = argument;
 
-    forbid_epoll_pwait2();
+    test_forbid(SYS_epoll_pwait2);
     sleeps_for(waiter, 20000000);
     emu_waiter_ring(waiter);
     emu_waiter_sleep(waiter, UINT64_MAX);

@@ -4,8 +4,8 @@
  * kinds of synchronization, first single ones, then many random ones, compared with a simple model
  * of the memory.
  *
- * Windows are made by MPI_Win_create, because those that MPI allocates may be shared memory.
- * onesided_shared() checks a window of shared memory.
+ * Most checks call MPI_Win_create() to make their windows. MPI could allocate a window as shared
+ * memory, and its data would not go through the fabric. onesided_shared() checks such a window.
  */
 #include "check.h"
 

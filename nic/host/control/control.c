@@ -270,11 +270,11 @@ static int control_reply(struct nic_control *c, int64_t end_ms, struct json_obje
     int err;
 
     while (!(err = line_next(&c->line, end_ms, ret)) && *emu_json_text(*ret, "event", "")) {
-        int64_t limit_ms = emu_json_number(*ret, "limit_ms", 0);
+        int limit_ms = waits ? 0 : emu_json_wait_ms(*ret);
 
-        if (!waits && strcmp(emu_json_text(*ret, "event", ""), "wait") == 0) {
+        if (limit_ms) {
             waits = true;
-            end_ms = emu_now_ms() + (limit_ms > 0 && limit_ms < INT32_MAX ? limit_ms : INT32_MAX);
+            end_ms = emu_now_ms() + limit_ms;
         }
         json_object_put(*ret);
     }

@@ -496,34 +496,52 @@ static void no_event(struct fabemu *fab, const char *name, struct json_object *o
     (void)fab, (void)name, (void)object;
 }
 
+/* A control socket at which a thread of the test plays the fabric. */
+struct played {
+    struct sockaddr_un at;
+    int listener;
+    pthread_t thread;
+};
+
+static void played_begin(struct played *played, void *(*main)(void *listener))
+{
+    played->at = (struct sockaddr_un){.sun_family = AF_UNIX};
+    played->listener = socket(AF_UNIX, SOCK_STREAM, 0);
+    snprintf(played->at.sun_path, sizeof played->at.sun_path, "/tmp/nic_peer.%d", (int)getpid());
+    unlink(played->at.sun_path);
+    CU_ASSERT_EQUAL_FATAL(bind(played->listener, (struct sockaddr *)&played->at, sizeof played->at),
+                          0);
+    CU_ASSERT_EQUAL_FATAL(listen(played->listener, 1), 0);
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&played->thread, NULL, main, &played->listener), 0);
+}
+
+static void played_end(struct played *played)
+{
+    pthread_join(played->thread, NULL);
+    close(played->listener);
+    unlink(played->at.sun_path);
+}
+
 /* The caller frees the reply, so it must not get one that is freed already. */
 static void control__returns_no_reply_that_refuses(void)
 {
-    struct sockaddr_un at = {.sun_family = AF_UNIX};
     struct json_object *reply = NULL;
     struct nic_control *control;
     struct emu_hostif_fds fds;
     struct fabemu_info info;
-    pthread_t refuser;
-    int listener = socket(AF_UNIX, SOCK_STREAM, 0);
+    struct played played;
 
-    snprintf(at.sun_path, sizeof at.sun_path, "/tmp/nic_peer.%d", (int)getpid());
-    unlink(at.sun_path);
-    CU_ASSERT_EQUAL_FATAL(bind(listener, (struct sockaddr *)&at, sizeof at), 0);
-    CU_ASSERT_EQUAL_FATAL(listen(listener, 1), 0);
-    CU_ASSERT_EQUAL_FATAL(pthread_create(&refuser, NULL, refuser_main, &listener), 0);
-    CU_ASSERT_EQUAL_FATAL(nic_control_attach(&control, at.sun_path, &(struct nic_job){.rank = 0},
-                                             &info, &fds),
+    played_begin(&played, refuser_main);
+    CU_ASSERT_EQUAL_FATAL(nic_control_attach(&control, played.at.sun_path,
+                                             &(struct nic_job){.rank = 0}, &info, &fds),
                           0);
     CU_ASSERT_EQUAL_FATAL(nic_control_watch(control, NULL, no_event), 0);
     CU_ASSERT_EQUAL(nic_control_request(control, json_object_new_object(), &reply), -EINVAL);
     CU_ASSERT_PTR_NULL(reply);
     nic_control_detach(control, 0);
-    pthread_join(refuser, NULL);
+    played_end(&played);
     close(fds.memory);
     close(fds.bell);
-    close(listener);
-    unlink(at.sun_path);
 }
 
 /* A fabric that waits for other hosts when a process attaches, and does not reply. */
@@ -554,26 +572,18 @@ static void *waiter_main(void *argument)
  */
 static void control__waits_as_long_as_the_fabric_says_first(void)
 {
-    struct sockaddr_un at = {.sun_family = AF_UNIX};
     struct nic_control *control;
     struct emu_hostif_fds fds;
     struct fabemu_info info;
-    pthread_t waiter;
+    struct played played;
     int64_t began_ms = emu_now_ms();
-    int listener = socket(AF_UNIX, SOCK_STREAM, 0);
 
-    snprintf(at.sun_path, sizeof at.sun_path, "/tmp/nic_peer.%d", (int)getpid());
-    unlink(at.sun_path);
-    CU_ASSERT_EQUAL_FATAL(bind(listener, (struct sockaddr *)&at, sizeof at), 0);
-    CU_ASSERT_EQUAL_FATAL(listen(listener, 1), 0);
-    CU_ASSERT_EQUAL_FATAL(pthread_create(&waiter, NULL, waiter_main, &listener), 0);
-    CU_ASSERT_EQUAL(nic_control_attach(&control, at.sun_path, &(struct nic_job){.rank = 0}, &info,
-                                       &fds),
+    played_begin(&played, waiter_main);
+    CU_ASSERT_EQUAL(nic_control_attach(&control, played.at.sun_path, &(struct nic_job){.rank = 0},
+                                       &info, &fds),
                     -ETIMEDOUT);
     CU_ASSERT_TRUE(emu_now_ms() - began_ms >= 50);
-    pthread_join(waiter, NULL);
-    close(listener);
-    unlink(at.sun_path);
+    played_end(&played);
 }
 
 static void pump_until_over(struct peers *w, struct fabemu_req *req, uint32_t count)

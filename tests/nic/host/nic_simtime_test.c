@@ -5,18 +5,14 @@
  */
 #include <errno.h>
 #include <limits.h>
-#include <linux/filter.h>
 #include <linux/futex.h>
-#include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -294,21 +290,6 @@ static void sleep__beyond_simulated_time_ends_with_it(void)
     }
 }
 
-/* From now on perf_event_open() fails in this thread, as in a container that forbids it. */
-static void forbid_counters(void)
-{
-    struct sock_filter filter[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_perf_event_open, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    struct sock_fprog program = {sizeof filter / sizeof filter[0], filter};
-
-    CU_ASSERT_EQUAL_FATAL(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-    CU_ASSERT_EQUAL_FATAL(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
-}
-
 /* EPERM is the error number 1, and -1 as a descriptor means that no counter is used. */
 static void *uncounted_main(void *argument)
 {
@@ -320,7 +301,7 @@ static void *uncounted_main(void *argument)
     if (p->node == 0) {
         int calls_fd = eventfd(0, 0);
 
-        forbid_counters();
+        test_forbid(SYS_perf_event_open);
         compute->mode = EMU_COMPUTE_COUNT;
         CU_ASSERT_EQUAL(nic_compute_open(p->fab, calls_fd), -EPERM);
         CU_ASSERT_EQUAL(close(calls_fd), -1); /* it is closed already */

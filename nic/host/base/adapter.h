@@ -144,8 +144,13 @@ struct nic_trace;
 struct nic_sim {
     struct fabemu_clock clock; /* the clock that the program sees */
     pthread_t owner;           /* the thread that sleeps in simulated time, and pays for calls */
+    /*
+     * number of locks (`lock`, `turn`) that the owner holds, or is about to take. Thread: owner. Its
+     * signal handlers read this, because they must not wait for a lock that the owner holds.
+     */
+    _Atomic uint32_t owner_locks;
     /* let time pass, and handle segments when they arrive. Lock: not held */
-    bool (*pass)(struct fabemu *fab, uint64_t ps);
+    void (*pass)(struct fabemu *fab, uint64_t ps);
     struct nic_compute compute;
     struct nic_trace *trace; /* --goal; NULL: none. Lock: held */
     pthread_mutex_t turn;    /* one thread polls or waits at a time; taken before the lock */

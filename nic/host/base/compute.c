@@ -195,12 +195,18 @@ static uint64_t replayed_ns(struct fabemu *fab, const struct emu_call *call)
 
 /* --- calls --------------------------------------------------------------------------- */
 
+/* Return whether a call of this thread takes time, and is recorded or replayed. */
+static bool is_counted(const struct fabemu *fab)
+{
+    return nic_sim_is_owner(fab) && !nic_is_defunct(fab) && !nic_owner_has_lock(fab);
+}
+
 void nic_call_begin(struct fabemu *fab, const struct emu_call *call)
 {
     struct nic_compute *c = &fab->sim.compute;
     uint64_t ns = 0;
 
-    if (!nic_sim_is_owner(fab) || nic_is_defunct(fab))
+    if (!is_counted(fab))
         return;
     atomic_store_explicit(&fab->sim.elsewhere, 0, memory_order_relaxed);
     c->began = nic_sim_has_begun(fab);
@@ -275,7 +281,7 @@ void nic_call_end(struct fabemu *fab, const struct emu_call *call, bool posted)
 {
     struct nic_compute *c = &fab->sim.compute;
 
-    if (!nic_sim_is_owner(fab) || nic_is_defunct(fab))
+    if (!is_counted(fab))
         return;
     c->polled = call->kind == EMU_CALL_POLL && c->began;
     if (posted)

@@ -4,24 +4,19 @@
  * this library (`--compute`), and for the fixed time of each call (`--call-ns`).
  *
  * Each call of the program begins with nic_call_begin() and ends with nic_call_end(). Only calls of
- * the thread that has attached take time. On other clocks these functions do nothing.
+ * the thread that has attached take time. On other clocks these functions do nothing, and neither do
+ * they in a signal handler that has interrupted a call while it held a lock.
  */
 #ifndef NIC_COMPUTE_H
 #define NIC_COMPUTE_H
 
 #include "emu/hostif/calls.h"
-#include "nic/host/base/adapter.h"
+#include "nic/host/base/local_time.h"
 
 /** nic_sim_has_begun - return whether simulated time has begun. Z8 pairs with Z7. */
 static inline bool nic_sim_has_begun(const struct fabemu *fab)
 {
     return atomic_load_explicit(&fab->hostif.shared->sim.base_ns, memory_order_acquire); /* Z8 */
-}
-
-/** nic_sim_is_owner - return whether the calling thread is the one whose calls take time. */
-static inline bool nic_sim_is_owner(const struct fabemu *fab)
-{
-    return fab->simulated && pthread_equal(pthread_self(), fab->sim.owner);
 }
 
 /**

@@ -4,6 +4,27 @@
 
 #include "nic/host/base/base.h"
 
+void nic_turn_take(struct fabemu *fab)
+{
+    nic_locking(fab);
+    pthread_mutex_lock(&fab->sim.turn);
+}
+
+bool nic_turn_try(struct fabemu *fab)
+{
+    nic_locking(fab);
+    if (!pthread_mutex_trylock(&fab->sim.turn))
+        return true;
+    nic_unlocked(fab);
+    return false;
+}
+
+void nic_turn_release(struct fabemu *fab)
+{
+    pthread_mutex_unlock(&fab->sim.turn);
+    nic_unlocked(fab);
+}
+
 void nic_await(struct fabemu *fab, uint64_t until_ps)
 {
     while (!emu_hostif_nic_await(&fab->hostif, until_ps))
@@ -13,8 +34,8 @@ void nic_await(struct fabemu *fab, uint64_t until_ps)
 
 void nic_outside_ends(struct fabemu *fab)
 {
-    if (!nic_was_outside(fab) || pthread_mutex_trylock(&fab->sim.turn))
+    if (!nic_was_outside(fab) || !nic_turn_try(fab))
         return;
     nic_await(fab, nic_local_ps(fab));
-    pthread_mutex_unlock(&fab->sim.turn);
+    nic_turn_release(fab);
 }

@@ -5,6 +5,46 @@
 
 #include "nic/host/base/adapter.h"
 
+/** nic_sim_is_owner - return whether the calling thread is the one whose calls take time. */
+static inline bool nic_sim_is_owner(const struct fabemu *fab)
+{
+    return fab->simulated && pthread_equal(pthread_self(), fab->sim.owner);
+}
+
+/**
+ * nic_locking, nic_unlocked - the calling thread is about to take a lock of the adapter (`lock` or
+ * `sim.turn`); it has released the lock, or has not got it.
+ */
+static inline void nic_locking(struct fabemu *fab)
+{
+    if (nic_sim_is_owner(fab))
+        atomic_fetch_add_explicit(&fab->sim.owner_locks, 1, memory_order_relaxed);
+}
+
+static inline void nic_unlocked(struct fabemu *fab)
+{
+    if (nic_sim_is_owner(fab))
+        atomic_fetch_sub_explicit(&fab->sim.owner_locks, 1, memory_order_relaxed);
+}
+
+/**
+ * nic_owner_has_lock - return whether the owner, which calls this, holds a lock of the adapter or is
+ * about to take one. In a function that must not be called with a lock this means that a signal
+ * handler of the program has interrupted another call of this library.
+ */
+static inline bool nic_owner_has_lock(const struct fabemu *fab)
+{
+    return atomic_load_explicit(&fab->sim.owner_locks, memory_order_relaxed);
+}
+
+/**
+ * nic_turn_take, nic_turn_try, nic_turn_release - take or release sim.turn. nic_turn_try() returns
+ * false if another thread, or the code that a signal handler has interrupted, holds it.
+ */
+void nic_turn_take(struct fabemu *fab);
+bool nic_turn_try(struct fabemu *fab);
+void nic_turn_release(struct fabemu *fab);
+
 static inline uint64_t nic_local_ps(const struct fabemu *fab)
 {
     return atomic_load_explicit(&fab->hostif.shared->sim.now_ps, memory_order_relaxed);

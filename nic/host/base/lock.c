@@ -8,8 +8,8 @@
 #include "nic/host/base/base.h"
 #include "nic/host/base/complete.h"
 #include "nic/host/base/compute.h"
-#include "nic/host/base/trace.h"
 #include "nic/host/base/local_time.h"
+#include "nic/host/base/trace.h"
 
 static void nic_clock(struct fabemu *fab)
 {
@@ -21,6 +21,7 @@ static void nic_clock(struct fabemu *fab)
 
 void nic_lock(struct fabemu *fab)
 {
+    nic_locking(fab);
     pthread_mutex_lock(&fab->lock);
     fab->locked = true;
     atomic_store_explicit(&fab->sim.empty, 0, memory_order_relaxed);
@@ -29,8 +30,11 @@ void nic_lock(struct fabemu *fab)
 
 bool nic_trylock(struct fabemu *fab)
 {
-    if (pthread_mutex_trylock(&fab->lock))
+    nic_locking(fab);
+    if (pthread_mutex_trylock(&fab->lock)) {
+        nic_unlocked(fab);
         return false;
+    }
     fab->locked = true;
     nic_clock(fab);
     return true;
@@ -80,6 +84,7 @@ void nic_unlock(struct fabemu *fab)
     }
     fab->locked = false;
     pthread_mutex_unlock(&fab->lock);
+    nic_unlocked(fab);
     if (wake)
         emu_hostif_nic_wake(fab->hostif.shared);
 }

@@ -15,7 +15,6 @@
 #include "nic/host/progress/progress.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <string.h>
 
 #include "emu/util/clock.h"
@@ -150,21 +149,21 @@ uint32_t nic_sim_poll(struct fabemu *fab)
 
     nic_call_begin(fab, &call);
     atomic_store_explicit(&fab->sim.elsewhere, 0, memory_order_relaxed);
-    pthread_mutex_lock(&fab->sim.turn);
+    nic_turn_take(fab);
     began_ps = nic_local_ps(fab);
     moved = poll_in_turn(fab);
     if (nic_sim_is_owner(fab) && nic_sim_has_begun(fab))
         count_wait(fab, nic_local_ps(fab) - began_ps);
-    pthread_mutex_unlock(&fab->sim.turn);
+    nic_turn_release(fab);
     nic_call_end(fab, &call, false);
     return moved;
 }
 
 void nic_sim_pause(struct fabemu *fab)
 {
-    pthread_mutex_lock(&fab->sim.turn);
+    nic_turn_take(fab);
     nic_await(fab, nic_local_ps(fab) + NIC_SIM_MOST_PS);
-    pthread_mutex_unlock(&fab->sim.turn);
+    nic_turn_release(fab);
 }
 
 static const struct emu_call clock_call = {.kind = EMU_CALL_CLOCK};
@@ -174,10 +173,10 @@ void fabemu_await_time(struct fabemu *fab)
     if (!fab->simulated || nic_is_defunct(fab))
         return;
     nic_ready(fab);
-    pthread_mutex_lock(&fab->sim.turn);
+    nic_turn_take(fab);
     while (!nic_sim_has_begun(fab) && !nic_is_defunct(fab))
         nic_await(fab, nic_local_ps(fab));
-    pthread_mutex_unlock(&fab->sim.turn);
+    nic_turn_release(fab);
     nic_call_end(fab, &clock_call, false);
 }
 
@@ -205,11 +204,11 @@ static void note(struct fabemu *fab, enum emu_host_time how)
 static void read_elsewhere(struct fabemu *fab)
 {
     if (atomic_fetch_add_explicit(&fab->sim.elsewhere, 1, memory_order_relaxed) < NIC_SIM_STILL ||
-        pthread_mutex_trylock(&fab->sim.turn))
+        !nic_turn_try(fab))
         return;
     note(fab, EMU_HOST_TIME_THREADS);
     nic_spend(fab, NIC_SIM_READ_PS);
-    pthread_mutex_unlock(&fab->sim.turn);
+    nic_turn_release(fab);
 }
 
 static bool read_clock(void *ctx, clockid_t id, struct timespec *ret)
@@ -247,16 +246,12 @@ static uint64_t later_ps(const struct fabemu *fab, uint64_t ps)
     return now_ps < EMU_LAST_PS && ps < EMU_LAST_PS - now_ps ? now_ps + ps : EMU_LAST_PS;
 }
 
-/*
- * Let @ps of simulated time pass. The adapter handles segments when they arrive. Returns false if
- * this is a signal handler that has interrupted a poll of its thread.
- */
-static bool pass(struct fabemu *fab, uint64_t ps)
+/* Let @ps of simulated time pass. The adapter handles segments when they arrive. Lock: not held. */
+static void pass(struct fabemu *fab, uint64_t ps)
 {
     uint64_t until_ps;
 
-    if (pthread_mutex_lock(&fab->sim.turn) == EDEADLK)
-        return false;
+    nic_turn_take(fab);
     reset_empty(fab);
     await_present(fab);
     until_ps = later_ps(fab, ps);
@@ -264,8 +259,7 @@ static bool pass(struct fabemu *fab, uint64_t ps)
         nic_await(fab, until_ps);
         poll_rings(fab);
     }
-    pthread_mutex_unlock(&fab->sim.turn);
-    return true;
+    nic_turn_release(fab);
 }
 
 void nic_sim_settle(struct fabemu *fab)
@@ -291,21 +285,26 @@ static void report_sleep(struct fabemu *fab, uint64_t ns)
     nic_unlock(fab);
 }
 
+/*
+ * A signal handler may have interrupted a call of this library that holds a lock. The handler must
+ * then sleep by the host's time. The local time cannot advance, because the interrupted call may
+ * have prepared a segment with the present time, and because it cannot receive segments.
+ */
 static bool sleep_simulated(void *ctx, uint64_t ns)
 {
     struct fabemu *fab = ctx;
     uint64_t began_ps;
-    bool passed;
 
-    if (nic_is_defunct(fab) || !nic_sim_has_begun(fab) || !nic_sim_is_owner(fab))
+    if (nic_is_defunct(fab) || !nic_sim_has_begun(fab) || !nic_sim_is_owner(fab) ||
+        nic_owner_has_lock(fab))
         return false;
     nic_call_begin(fab, &clock_call);
     report_sleep(fab, ns);
     began_ps = nic_local_ps(fab);
-    passed = pass(fab, ns < EMU_LAST_PS / 1000 ? ns * 1000 : EMU_LAST_PS);
+    pass(fab, ns < EMU_LAST_PS / 1000 ? ns * 1000 : EMU_LAST_PS);
     fab->sim.compute.idle_ps += nic_local_ps(fab) - began_ps;
     nic_call_end(fab, &clock_call, false);
-    return passed;
+    return true;
 }
 
 static void note_sleep(void *ctx)
@@ -339,14 +338,9 @@ static bool follow(const struct fabemu_clock *clock)
 
 void nic_sim_begin(struct fabemu *fab)
 {
-    pthread_mutexattr_t attributes;
-
     if (!fab->simulated)
         return;
-    pthread_mutexattr_init(&attributes);
-    pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ERRORCHECK);
-    pthread_mutex_init(&fab->sim.turn, &attributes);
-    pthread_mutexattr_destroy(&attributes);
+    pthread_mutex_init(&fab->sim.turn, NULL);
     fab->sim.owner = pthread_self();
     fab->sim.pass = pass;
     fab->sim.clock =

@@ -860,6 +860,48 @@ static void time__does_not_go_back_for_any_thread(void)
     run_all(&run, threads_main);
 }
 
+/* What a signal handler does that has interrupted a call of the library with a lock. */
+static void handle(struct fabemu *fab)
+{
+    uint64_t before_ps = local_ps(fab);
+    struct timespec now;
+
+    CU_ASSERT_FALSE(fab->sim.clock.sleep(fab, 2000000000));
+    CU_ASSERT_EQUAL(local_ps(fab), before_ps);
+    CU_ASSERT_TRUE(fab->sim.clock.read(fab, CLOCK_MONOTONIC, &now));
+}
+
+static void *handler_main(void *argument)
+{
+    struct process *p = argument;
+
+    nic_sim_begin(p->fab);
+    fabemu_await_time(p->fab);
+    exchange(p, 0);
+    nic_lock(p->fab);
+    handle(p->fab);
+    nic_unlock(p->fab);
+    nic_turn_take(p->fab);
+    handle(p->fab);
+    CU_ASSERT_TRUE(nic_trylock(p->fab));
+    CU_ASSERT_FALSE(nic_turn_try(p->fab) || nic_trylock(p->fab));
+    handle(p->fab);
+    nic_unlock(p->fab);
+    nic_turn_release(p->fab);
+    exchange(p, 1);
+    depart(p);
+    return NULL;
+}
+
+/* A sleep that waited for the lock of its own thread would never end. */
+static void sleep__in_a_signal_handler_waits_for_no_lock(void)
+{
+    static struct run run;
+
+    run_open(&run, "qsnet3", 1);
+    run_all(&run, handler_main);
+}
+
 static void *await_main(void *argument)
 {
     struct emu_hostif_nic *nic = argument;
@@ -911,6 +953,7 @@ int main(void)
         CASE(stalls__of_host_interfaces_are_counted_once),
         CASE(fabric__believes_no_end_that_it_has_not_reached),
         CASE(time__does_not_go_back_for_any_thread),
+        CASE(sleep__in_a_signal_handler_waits_for_no_lock),
         CASE(wait__keeps_the_time_that_another_thread_has_spent),
         {0},
     };

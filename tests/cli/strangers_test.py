@@ -91,6 +91,10 @@ class StrangersTest(FabemuCase):
     def test_qsnet3(self):
         self.check_all(PROGRAMS, "--profile", "qsnet3")
 
+    def test_with_computing(self):
+        programs = {name: PROGRAMS[name] for name in ("clocks", "signals", "timers")}
+        self.check_all(programs, "--compute", "cpu")
+
     def test_tsc(self):
         self.need_tsc()
         self.check_all(WITH_TSC, "--tsc")

@@ -145,10 +145,10 @@ struct nic_sim {
     struct fabemu_clock clock; /* the clock that the program sees */
     pthread_t owner;           /* the thread that sleeps in simulated time, and pays for calls */
     /*
-     * number of locks (`lock`, `turn`) that the owner holds, or is about to take. Thread: owner. Its
-     * signal handlers read this, because they must not wait for a lock that the owner holds.
+     * number of nested sections in which the owner is now: nic_sim_enter(). Thread: owner, and its
+     * signal handlers
      */
-    _Atomic uint32_t owner_locks;
+    _Atomic uint32_t sections;
     /* let time pass, and handle segments when they arrive. Lock: not held */
     void (*pass)(struct fabemu *fab, uint64_t ps);
     struct nic_compute compute;

@@ -198,16 +198,14 @@ static uint64_t replayed_ns(struct fabemu *fab, const struct emu_call *call)
 /* Return whether a call of this thread takes time, and is recorded or replayed. */
 static bool is_counted(const struct fabemu *fab)
 {
-    return nic_sim_is_owner(fab) && !nic_is_defunct(fab) && !nic_owner_has_lock(fab);
+    return nic_sim_is_owner(fab) && !nic_is_defunct(fab) && !nic_sim_is_entered(fab);
 }
 
-void nic_call_begin(struct fabemu *fab, const struct emu_call *call)
+static void begin_counted(struct fabemu *fab, const struct emu_call *call)
 {
     struct nic_compute *c = &fab->sim.compute;
     uint64_t ns = 0;
 
-    if (!is_counted(fab))
-        return;
     atomic_store_explicit(&fab->sim.elsewhere, 0, memory_order_relaxed);
     c->began = nic_sim_has_begun(fab);
     if (!c->began && emu_call_is_soft(call->kind))
@@ -222,6 +220,15 @@ void nic_call_begin(struct fabemu *fab, const struct emu_call *call)
     advance(fab, ns);
     if (!emu_call_is_soft(call->kind))
         nic_spend(fab, fab->hostif.shared->sim.call_ps);
+}
+
+void nic_call_begin(struct fabemu *fab, const struct emu_call *call)
+{
+    if (!is_counted(fab))
+        return;
+    nic_sim_enter(fab);
+    begin_counted(fab, call);
+    nic_sim_leave(fab);
 }
 
 /* Add @call to the digest of the process. A post before simulated time begins has no time. */
@@ -283,11 +290,13 @@ void nic_call_end(struct fabemu *fab, const struct emu_call *call, bool posted)
 
     if (!is_counted(fab))
         return;
+    nic_sim_enter(fab);
     c->polled = call->kind == EMU_CALL_POLL && c->began;
     if (posted)
         posted_one(fab, call);
     if (is_measured(fab))
         c->work_at_return = work(c);
+    nic_sim_leave(fab);
 }
 
 /* --- begin and end ------------------------------------------------------------------- */

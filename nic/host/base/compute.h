@@ -5,7 +5,7 @@
  *
  * Each call of the program begins with nic_call_begin() and ends with nic_call_end(). Only calls of
  * the thread that has attached take time. On other clocks these functions do nothing, and neither do
- * they in a signal handler that has interrupted a call while it held a lock.
+ * they in a signal handler that has interrupted a call (nic_sim_enter()).
  */
 #ifndef NIC_COMPUTE_H
 #define NIC_COMPUTE_H

@@ -6,23 +6,23 @@
 
 void nic_turn_take(struct fabemu *fab)
 {
-    nic_locking(fab);
+    nic_sim_enter(fab);
     pthread_mutex_lock(&fab->sim.turn);
 }
 
 bool nic_turn_try(struct fabemu *fab)
 {
-    nic_locking(fab);
+    nic_sim_enter(fab);
     if (!pthread_mutex_trylock(&fab->sim.turn))
         return true;
-    nic_unlocked(fab);
+    nic_sim_leave(fab);
     return false;
 }
 
 void nic_turn_release(struct fabemu *fab)
 {
     pthread_mutex_unlock(&fab->sim.turn);
-    nic_unlocked(fab);
+    nic_sim_leave(fab);
 }
 
 void nic_await(struct fabemu *fab, uint64_t until_ps)

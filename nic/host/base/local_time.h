@@ -11,30 +11,41 @@ static inline bool nic_sim_is_owner(const struct fabemu *fab)
     return fab->simulated && pthread_equal(pthread_self(), fab->sim.owner);
 }
 
-/**
- * nic_locking, nic_unlocked - the calling thread is about to take a lock of the adapter (`lock` or
- * `sim.turn`); it has released the lock, or has not got it.
- */
-static inline void nic_locking(struct fabemu *fab)
+/* The fences order accesses for signal handlers only, which run in the same thread. */
+static inline void nic_sim_count_section(struct fabemu *fab, uint32_t change)
 {
-    if (nic_sim_is_owner(fab))
-        atomic_fetch_add_explicit(&fab->sim.owner_locks, 1, memory_order_relaxed);
-}
+    uint32_t sections;
 
-static inline void nic_unlocked(struct fabemu *fab)
-{
-    if (nic_sim_is_owner(fab))
-        atomic_fetch_sub_explicit(&fab->sim.owner_locks, 1, memory_order_relaxed);
+    if (!nic_sim_is_owner(fab))
+        return;
+    sections = atomic_load_explicit(&fab->sim.sections, memory_order_relaxed);
+    atomic_signal_fence(memory_order_seq_cst);
+    atomic_store_explicit(&fab->sim.sections, sections + change, memory_order_relaxed);
+    atomic_signal_fence(memory_order_seq_cst);
 }
 
 /**
- * nic_owner_has_lock - return whether the owner, which calls this, holds a lock of the adapter or is
- * about to take one. In a function that must not be called with a lock this means that a signal
- * handler of the program has interrupted another call of this library.
+ * nic_sim_enter, nic_sim_leave - begin or end a section that a signal handler of the program must
+ * not enter while it interrupts it: the thread is about to take a lock of the adapter (`lock` or
+ * `sim.turn`), holds it, or counts the time of a call. Does nothing in other threads than the owner.
  */
-static inline bool nic_owner_has_lock(const struct fabemu *fab)
+static inline void nic_sim_enter(struct fabemu *fab)
 {
-    return atomic_load_explicit(&fab->sim.owner_locks, memory_order_relaxed);
+    nic_sim_count_section(fab, 1);
+}
+
+static inline void nic_sim_leave(struct fabemu *fab)
+{
+    nic_sim_count_section(fab, UINT32_MAX);
+}
+
+/**
+ * nic_sim_is_entered - return whether the owner is in such a section. In a function that the owner
+ * calls outside of these sections, this means that it is called by a signal handler.
+ */
+static inline bool nic_sim_is_entered(const struct fabemu *fab)
+{
+    return nic_sim_is_owner(fab) && atomic_load_explicit(&fab->sim.sections, memory_order_relaxed);
 }
 
 /**

@@ -21,7 +21,7 @@ static void nic_clock(struct fabemu *fab)
 
 void nic_lock(struct fabemu *fab)
 {
-    nic_locking(fab);
+    nic_sim_enter(fab);
     pthread_mutex_lock(&fab->lock);
     fab->locked = true;
     atomic_store_explicit(&fab->sim.empty, 0, memory_order_relaxed);
@@ -30,9 +30,9 @@ void nic_lock(struct fabemu *fab)
 
 bool nic_trylock(struct fabemu *fab)
 {
-    nic_locking(fab);
+    nic_sim_enter(fab);
     if (pthread_mutex_trylock(&fab->lock)) {
-        nic_unlocked(fab);
+        nic_sim_leave(fab);
         return false;
     }
     fab->locked = true;
@@ -84,7 +84,7 @@ void nic_unlock(struct fabemu *fab)
     }
     fab->locked = false;
     pthread_mutex_unlock(&fab->lock);
-    nic_unlocked(fab);
+    nic_sim_leave(fab);
     if (wake)
         emu_hostif_nic_wake(fab->hostif.shared);
 }

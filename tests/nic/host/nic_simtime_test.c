@@ -860,15 +860,16 @@ static void time__does_not_go_back_for_any_thread(void)
     run_all(&run, threads_main);
 }
 
-/* What a signal handler does that has interrupted a call of the library with a lock. */
+/* What a signal handler does that has interrupted a call of the library. */
 static void handle(struct fabemu *fab)
 {
-    uint64_t before_ps = local_ps(fab);
+    uint64_t before_ps = local_ps(fab), readings = fab->sim.compute.readings;
     struct timespec now;
 
     CU_ASSERT_FALSE(fab->sim.clock.sleep(fab, 2000000000));
     CU_ASSERT_EQUAL(local_ps(fab), before_ps);
     CU_ASSERT_TRUE(fab->sim.clock.read(fab, CLOCK_MONOTONIC, &now));
+    CU_ASSERT_EQUAL(fab->sim.compute.readings, readings);
 }
 
 static void *handler_main(void *argument)
@@ -888,13 +889,16 @@ static void *handler_main(void *argument)
     handle(p->fab);
     nic_unlock(p->fab);
     nic_turn_release(p->fab);
+    nic_sim_enter(p->fab);
+    handle(p->fab);
+    nic_sim_leave(p->fab);
     exchange(p, 1);
     depart(p);
     return NULL;
 }
 
-/* A sleep that waited for the lock of its own thread would never end. */
-static void sleep__in_a_signal_handler_waits_for_no_lock(void)
+/* A handler that waited for the lock of its own thread would never return. */
+static void handler__neither_waits_for_a_lock_nor_counts_calls(void)
 {
     static struct run run;
 
@@ -953,7 +957,7 @@ int main(void)
         CASE(stalls__of_host_interfaces_are_counted_once),
         CASE(fabric__believes_no_end_that_it_has_not_reached),
         CASE(time__does_not_go_back_for_any_thread),
-        CASE(sleep__in_a_signal_handler_waits_for_no_lock),
+        CASE(handler__neither_waits_for_a_lock_nor_counts_calls),
         CASE(wait__keeps_the_time_that_another_thread_has_spent),
         {0},
     };

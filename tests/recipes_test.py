@@ -31,7 +31,7 @@ CALL = re.compile(r"^(?:\$ )?(?:build/)?(fabemu \w+|scripts/[\w-]+)\b(.*)", re.M
 REST = re.compile(r" -- |#| --(?:fabric|traffic) ")  # options after this belong to another command
 PAGES = ["README.md", *sorted("docs/" + name for name in os.listdir(os.path.join(TOP, "docs"))
                               if name.endswith(".md"))]
-BLOCK_S = 60
+BLOCK_S = 120  # a block may have several runs, about 10 s each on an idle machine
 
 
 def blocks(page):

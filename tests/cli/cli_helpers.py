@@ -9,6 +9,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -22,6 +23,9 @@ PATIENCE_S = 20  # for steps that take no time on an idle machine
 HOSTIF_H = pathlib.Path(__file__).resolve().parents[2] / "emu/hostif/hostif.h"
 HOSTIF_VERSION = int(re.search(r"#define EMU_HOSTIF_VERSION (\d+)u", HOSTIF_H.read_text())[1])
 ATTACH = b'{"cmd":"attach","version":%d,"want":-1}\n' % HOSTIF_VERSION
+
+# A script's background job ignores SIGINT, and commands would inherit this from the tests.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def unless_no_sync(run, said):

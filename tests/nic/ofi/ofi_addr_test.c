@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <rdma/fi_cm.h>
+#include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
 #include "tests/test.h"
@@ -589,6 +590,77 @@ static void source_err__gives_the_address_of_an_unknown_sender(void)
     }
 }
 
+/* Wait for an entry, which must be an error of an unknown sender. Returns its flags. */
+static uint64_t unknown_flags(struct side *at, uint64_t bytes)
+{
+    struct fi_cq_err_entry error = {0};
+    struct fi_cq_tagged_entry entry;
+
+    CU_ASSERT_EQUAL(ofi_fixture_entry_wait(at->end.cq, &entry, NULL), -FI_EAVAIL);
+    CU_ASSERT_EQUAL(fi_cq_readerr(at->end.cq, &error, 0), 1);
+    CU_ASSERT_EQUAL(error.err, FI_EADDRNOTAVAIL);
+    CU_ASSERT_EQUAL(error.len, bytes);
+    return error.flags;
+}
+
+/* Send a message without a tag. The first one may have to wait for a connection. */
+static void inject_untagged(struct side *from, fi_addr_t to, uint64_t value)
+{
+    ssize_t err;
+
+    while ((err = fi_inject(from->end.ep, &value, sizeof value, to)) == -FI_EAGAIN)
+        fi_cq_read(from->end.cq, NULL, 0);
+    CU_ASSERT_EQUAL(err, 0);
+}
+
+/*
+ * Each message in a multi-receive buffer becomes an error, and so does a write with data. The end
+ * of the buffer is no error.
+ */
+static void source_err__covers_buffers_of_many_messages_and_writes(void)
+{
+    const uint64_t caps = OFI_FIXTURE_CAPS_ALL | FI_MSG | FI_RMA | FI_MULTI_RECV;
+    struct side from = side_open_with(caps, FI_FORMAT_UNSPEC, NULL, NULL);
+    struct side at = side_open_with(caps | FI_SOURCE_ERR, FI_FORMAT_UNSPEC, NULL, NULL);
+    uint64_t got[4] = {0}, sent = 5;
+    const struct fi_msg msg = {.msg_iov = &(struct iovec){got, 2 * sizeof sent},
+                               .iov_count = 1,
+                               .addr = FI_ADDR_UNSPEC};
+    size_t least = sizeof sent, bytes;
+    struct fi_cq_tagged_entry entry;
+    struct fid_mr *mr;
+    void *name;
+    fi_addr_t to;
+
+    CU_ASSERT_EQUAL_FATAL(side_enable(&from), 0);
+    CU_ASSERT_EQUAL_FATAL(side_enable(&at), 0);
+    name = name_of(&at, &bytes);
+    to = insert(&from, name);
+    free(name);
+    CU_ASSERT_EQUAL(fi_setopt(&at.end.ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &least,
+                              sizeof least),
+                    0);
+    CU_ASSERT_EQUAL(fi_recvmsg(at.end.ep, &msg, FI_MULTI_RECV | FI_COMPLETION), 0);
+    inject_untagged(&from, to, sent);
+    CU_ASSERT_EQUAL(unknown_flags(&at, sizeof sent), FI_RECV | FI_MSG);
+    inject_untagged(&from, to, sent);
+    CU_ASSERT_EQUAL(unknown_flags(&at, sizeof sent), FI_RECV | FI_MSG);
+    CU_ASSERT_EQUAL(ofi_fixture_entry_wait(at.end.cq, &entry, NULL),
+                    1); /* the buffer is released */
+    CU_ASSERT_TRUE(entry.flags & FI_MULTI_RECV);
+    CU_ASSERT_TRUE(got[0] == sent && got[1] == sent);
+
+    CU_ASSERT_EQUAL_FATAL(fi_mr_reg(at.domain, got, sizeof got, FI_REMOTE_WRITE, 0, 7, 0, &mr,
+                                    NULL),
+                          0);
+    CU_ASSERT_EQUAL(fi_inject_writedata(from.end.ep, &sent, sizeof sent, 9, to, 0, fi_mr_key(mr)),
+                    0);
+    CU_ASSERT_EQUAL(unknown_flags(&at, sizeof sent), FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA);
+    CU_ASSERT_EQUAL(fi_close(&mr->fid), 0);
+    side_close(&at);
+    side_close(&from);
+}
+
 /* --- address vectors ---------------------------------------------------------------- */
 
 static void insert__checks_addresses(void)
@@ -850,6 +922,7 @@ int main(void)
         CASE(endpoint__checks_the_address_that_it_is_given),
         CASE(source_err__needs_a_request),
         CASE(source_err__gives_the_address_of_an_unknown_sender),
+        CASE(source_err__covers_buffers_of_many_messages_and_writes),
         CASE(insert__checks_addresses),
         CASE(lookup__cuts_to_the_buffer),
         CASE(remove__frees_the_lowest_index),

@@ -482,7 +482,8 @@ struct fabemu_iov {
  * Errors (returned, or as the request's status): -EINVAL; -EMSGSIZE, it is longer than 928 GiB;
  * -EHOSTUNREACH, there is no such node, nobody is attached there, its process left or died, or the
  * network dropped the message; -ECANCELED, before all of the message had arrived, the receiver
- * cancelled the receive or closed the queue; -ENOTCONN, the fabric is gone.
+ * cancelled the receive or closed the queue; -ENOBUFS, the receiver has too many operations in
+ * progress (the receive also ends with -ENOBUFS); -ENOTCONN, the fabric is gone.
  *
  * When the network drops a segment between two processes for good, their streams have a gap. All
  * pending operations between the two end with -EHOSTUNREACH at both processes, including receives

@@ -96,15 +96,15 @@ static void receive_fetch(struct fabemu *fab, struct nic_peer *peer, struct nic_
 {
     struct nic_op *op = &recv->op;
     uint64_t accept = bytes < op->bytes ? bytes : op->bytes;
-    int status = recv->status;
 
     if (accept && nic_op_id(fab, op)) {
-        accept = 0;
-        status = -ENOBUFS;
+        nic_fin(fab, peer, id, -ENOBUFS);
+        nic_op_end(fab, op, -ENOBUFS);
+        return;
     }
     nic_cts(fab, peer, id, op->id, accept);
     if (!accept) {
-        nic_op_end(fab, op, status);
+        nic_op_end(fab, op, recv->status);
         return;
     }
     op->bytes = accept;

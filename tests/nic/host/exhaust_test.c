@@ -297,6 +297,19 @@ static void groups__wide_leave_half_of_the_buffers(void)
     cluster_close(&w);
 }
 
+/* Use up all operation ids of @fab. Returns the list of free ids (slot_free) before. */
+static uint32_t ids_exhaust(struct fabemu *fab)
+{
+    uint32_t free = fab->slot_free;
+
+    fab->slots = realloc(fab->slots, NIC_OPS_MAX * sizeof *fab->slots);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(fab->slots);
+    memset(fab->slots + fab->slot_count, 0, (NIC_OPS_MAX - fab->slot_count) * sizeof *fab->slots);
+    fab->slot_count = NIC_OPS_MAX;
+    fab->slot_free = 0;
+    return free;
+}
+
 /* All operation ids are in use: the next operation gets the error, and works once an id is free. */
 static void ids__exhausted_return_an_error(void)
 {
@@ -309,13 +322,7 @@ static void ids__exhausted_return_an_error(void)
     cluster_collectives(&w);
     fab = w.fab[0];
     fabemu_group_test(w.group[0], 0, 1, FABEMU_TEST_REACHED | FABEMU_TEST_UNTIL, &req[0]);
-    /* all other ids are in use */
-    fab->slots = realloc(fab->slots, NIC_OPS_MAX * sizeof *fab->slots);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(fab->slots);
-    memset(fab->slots + fab->slot_count, 0, (NIC_OPS_MAX - fab->slot_count) * sizeof *fab->slots);
-    fab->slot_count = NIC_OPS_MAX;
-    free = fab->slot_free;
-    fab->slot_free = 0;
+    free = ids_exhaust(fab);
     CU_ASSERT_EQUAL(fabemu_group_test(w.group[0], 0, 1, FABEMU_TEST_REACHED, &req[1]), -ENOBUFS);
     for (uint32_t n = 0; n < w.nodes; n++)
         fabemu_group_set(w.group[n], 0, 1, NULL);
@@ -327,6 +334,30 @@ static void ids__exhausted_return_an_error(void)
     cluster_close(&w);
 }
 
+/* A receiver without a free id: both processes get the error, and later messages arrive. */
+static void ids__exhausted_fail_a_long_message(void)
+{
+    static uint8_t out[CLUSTER_BYTES], in[CLUSTER_BYTES];
+    const struct fabemu_iov from = {out, sizeof out}, to = {in, sizeof in};
+    const struct fabemu_dest dest = {.node = 1, .queue = 1, .tag = 9};
+    struct fabemu_req req[2] = {{0}};
+    struct cluster w;
+    uint32_t free;
+
+    cluster_open(&w, &(struct cluster_config){.topo = "kary:2,1"});
+    cluster_messages(&w);
+    free = ids_exhaust(w.fab[1]);
+    for (int i = 0; i < 2; i++) {
+        CU_ASSERT_EQUAL(fabemu_recv(w.queue[1], 0, 9, 0, &to, 1, &req[0]), 0);
+        CU_ASSERT_EQUAL(fabemu_send(w.queue[0], &dest, &from, 1, &req[1]), 0);
+        CU_ASSERT_TRUE_FATAL(cluster_finish(&w, req, 2));
+        CU_ASSERT_EQUAL(req[0].status, i ? 0 : -ENOBUFS);
+        CU_ASSERT_EQUAL(req[1].status, i ? 0 : -ENOBUFS);
+        w.fab[1]->slot_free = free;
+    }
+    cluster_close(&w);
+}
+
 int main(void)
 {
     static const struct test_case cases[] = {
@@ -335,6 +366,7 @@ int main(void)
         {"groups__exhausted_return_an_error", groups__exhausted_return_an_error},
         {"groups__wide_leave_half_of_the_buffers", groups__wide_leave_half_of_the_buffers},
         {"ids__exhausted_return_an_error", ids__exhausted_return_an_error},
+        {"ids__exhausted_fail_a_long_message", ids__exhausted_fail_a_long_message},
         {NULL, NULL},
     };
 

@@ -21,6 +21,18 @@
 
 /* --- attach, detach ----------------------------------------------------------------- */
 
+/* Notify the supervisor of the event @what about a process. The field @name has the @text. */
+static void notify_about(struct daemon *daemon, const struct client *client, const char *what,
+                         const char *name, const char *text)
+{
+    struct json_object *event = json_add_text(conn_event(what), name, text);
+    uint32_t host = daemon_client_host(client);
+
+    if (host)
+        json_add_text(event, "host", daemon->config->hosts->name[host]);
+    daemon_notify_owner(daemon, event);
+}
+
 /*
  * Refuse to attach a process. @line: the reason. The supervisor is notified of the first refusal
  * only.
@@ -30,7 +42,7 @@ static void refuse(struct daemon *daemon, struct client *client, int err, const 
     daemon->record.refused++;
     daemon_reply_error(daemon, client, err, "%s", line);
     if (daemon->record.refused == 1)
-        daemon_notify_owner(daemon, json_add_text(conn_event("refused"), "error", line));
+        notify_about(daemon, client, "refused", "error", line);
 }
 
 static void refuse_full(struct daemon *daemon, struct client *client)
@@ -323,8 +335,7 @@ static void request_outside(struct daemon *daemon, struct client *client,
     if (!client->outside && !record->outside++) {
         copy_printable(record->outside_why, sizeof record->outside_why,
                        emu_json_text(request, "why", ""));
-        daemon_notify_owner(daemon,
-                            json_add_text(conn_event("outside"), "why", record->outside_why));
+        notify_about(daemon, client, "outside", "why", record->outside_why);
     }
     client->outside = true;
     daemon_send(daemon, client, conn_ok());

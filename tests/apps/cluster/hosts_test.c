@@ -578,6 +578,7 @@ static void processes__get_nodes_of_their_own_host(void)
 {
     struct conn conn[NODES + 1];
     bool taken[NODES] = {false};
+    struct json_object *event;
 
     fixture_start();
     for (uint32_t i = 0; i < NODES; i++) {
@@ -591,6 +592,9 @@ static void processes__get_nodes_of_their_own_host(void)
             CU_ASSERT_EQUAL(node, 5);
     }
     CU_ASSERT_EQUAL(attach(&conn[NODES], 2, -1), -1); /* its host is full */
+    event = next_event(&fixture.host[0].owner, "refused");
+    CU_ASSERT_STRING_EQUAL(emu_json_text(event, "host", ""), names[2]);
+    json_object_put(event);
     conn_close(&conn[4]);
     CU_ASSERT_EQUAL(attach(&conn[4], 2, -1), -1); /* that process was on another host */
     for (uint32_t i = 0; i <= NODES; i++)

@@ -49,12 +49,15 @@ static void refuse_full(struct daemon *daemon, struct client *client)
 {
     const struct fabric_config *config = daemon->config->fabric;
     char line[256], more[64] = "take a network with more nodes, or fewer processes";
+    uint32_t nodes = 0;
 
+    for (uint32_t n = 0; n < config->graph->nodes; n++)
+        nodes += fabric_node_host(config, n) == daemon_client_host(client);
     if (!config->graph->label) /* a network from a file has a fixed number of nodes */
         snprintf(more, sizeof more, "start it with more, for example --nodes %u",
                  config->graph->nodes * 2);
-    snprintf(line, sizeof line, "all %u nodes of fabric '%s' (%.64s) are taken; %s",
-             config->graph->nodes, config->name, config->graph->spec, more);
+    snprintf(line, sizeof line, "all %u nodes of fabric '%s' (%.64s)%s are taken; %s", nodes,
+             config->name, config->graph->spec, config->hosts ? " on this host" : "", more);
     refuse(daemon, client, -ENOSPC, line);
 }
 

@@ -594,6 +594,8 @@ static void processes__get_nodes_of_their_own_host(void)
     CU_ASSERT_EQUAL(attach(&conn[NODES], 2, -1), -1); /* its host is full */
     event = next_event(&fixture.host[0].owner, "refused");
     CU_ASSERT_STRING_EQUAL(emu_json_text(event, "host", ""), names[2]);
+    CU_ASSERT_PTR_NOT_NULL(strstr(emu_json_text(event, "error", ""),
+                                  "all 3 nodes of fabric 'red' (kary:3,2) on this"));
     json_object_put(event);
     conn_close(&conn[4]);
     CU_ASSERT_EQUAL(attach(&conn[4], 2, -1), -1); /* that process was on another host */

@@ -76,6 +76,12 @@ class MachineTest(FabemuCase):
         self.assertIn("all run at 1.25 GB/s, as the profile says",
                       flat(self.fabemu("topo", self.topo, "--profile", "oq2004").stdout))
 
+    def test_topo__names_a_rate_that_is_not_known(self):
+        with open(self.topo, "w") as f:
+            f.write(machine().replace("4xHDR", "4xFOO"))
+        self.one_line(self.fabemu("topo", self.topo), 0,
+                      "5 links have a rate that is not known, for example 4xFOO")
+
     def test_topo__writes_names_and_rates(self):
         two = os.path.join(self.dir, "two.topo")
         self.assertEqual(self.fabemu("topo", self.topo, "--write", two).returncode, 0)

@@ -230,11 +230,13 @@ static void print_counts(const struct topo_rates *rates, char *text, size_t byte
         if (!next)
             break;
         done[next] = true;
-        used += (size_t)snprintf(text + used, bytes - used, "%s%u of %s", used ? ", " : "",
-                                 rates->cables[next], topo_rate_name(next, name));
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s of %s", used ? ", " : "",
+                                 amount_count(rates->cables[next]).text,
+                                 topo_rate_name(next, name));
     }
     if (rates->cables[0] && used < bytes)
-        snprintf(text + used, bytes - used, ", %u without a rate", rates->cables[0]);
+        snprintf(text + used, bytes - used, ", %s without a rate",
+                 amount_count(rates->cables[0]).text);
 }
 
 bool options_print_rates(const struct fabric_config *config, char *text, size_t bytes)

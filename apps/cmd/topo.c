@@ -133,9 +133,10 @@ static void print_parts(FILE *out, const struct topo_graph *graph, const struct 
                 amount_count(parts->backplane).text, plural_s(parts->backplane));
     if (parts->left_out || parts->loops)
         fprintf(out,
-                "  left out       %u device%s neither switch nor node, %u cable%s from a switch to "
+                "  left out       %s device%s neither switch nor node, %s cable%s from a switch to "
                 "itself\n",
-                parts->left_out, parts->left_out == 1 ? " that is" : "s that are", parts->loops,
+                amount_count(parts->left_out).text,
+                parts->left_out == 1 ? " that is" : "s that are", amount_count(parts->loops).text,
                 plural_s(parts->loops));
 }
 

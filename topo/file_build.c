@@ -64,7 +64,8 @@ static int ends_mirror(struct file *file)
                                               .remote_device = plug->device,
                                               .remote_port = plug->port,
                                               .line = plug->line,
-                                              .rate = plug->rate};
+                                              .rate = plug->rate,
+                                              .rate_unknown = plug->rate_unknown};
     }
     file->plugs *= 2;
     qsort(both, file->plugs, sizeof *both, by_port);
@@ -99,6 +100,7 @@ static int ends_merge(struct file *file, struct topo_parts *parts)
                     plug->remote_port, last->line, NAME(file, last->remote_device),
                     last->remote_port);
             last->rate = lower_rate(last->rate, plug->rate);
+            last->rate_unknown |= plug->rate_unknown;
             continue;
         }
         file->plug[kept++] = *plug;
@@ -113,8 +115,11 @@ static int ends_merge(struct file *file, struct topo_parts *parts)
             continue;
         }
         if (file->device[plug->device].kind != DEVICE_OTHER &&
-            file->device[plug->remote_device].kind != DEVICE_OTHER)
+            file->device[plug->remote_device].kind != DEVICE_OTHER) {
+            parts->rate_unknown += plug->rate_unknown && !plug->rate &&
+                                   plug->device < plug->remote_device;
             file->plug[kept++] = *plug;
+        }
     }
     file->plugs = kept;
     return 0;
@@ -311,6 +316,7 @@ int file_graph(struct topo_graph **ret, struct file *file)
         err = devices_number(file, &size);
     if (err)
         return err;
+    memcpy(parts.rate, file->rate, sizeof parts.rate);
     struct topo_graph *graph = topo_graph_new(&size, NULL);
 
     if (!graph)

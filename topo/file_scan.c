@@ -219,30 +219,36 @@ static void read_title(struct device *device, const struct cursor *c)
     device->title_length = (uint32_t)(last - first - 1);
 }
 
-/* Report an error if a word resembles a rate but is not one, such as "4xFRD". */
-static int check_rate(const struct file *file, const char *word, size_t length)
+/*
+ * Report an error if a word resembles a known rate but is none, such as "4xFRD". Note any other
+ * rate that is not known, such as "4xFOO".
+ */
+static int check_rate(struct file *file, struct plug *plug, const char *word, size_t length)
 {
-    char text[SHOWN], names[TOPO_RATES][16];
+    char text[sizeof file->rate], names[TOPO_RATES][16];
 
     if (length >= sizeof text)
         return 0;
     memcpy(text, word, length); /* copied because no NUL follows the word */
     text[length] = '\0';
     size_t digits = strspn(text, "0123456789");
-    if (!digits || length < digits + 3 || text[digits] != 'x' ||
+    if (!digits || text[0] == '0' || length < digits + 3 || text[digits] != 'x' ||
         !isalpha((unsigned char)text[digits + 1]))
         return 0;
     struct nearest nearest = nearest_to(text);
     for (uint8_t rate = 1; rate < TOPO_RATES; rate++)
         nearest_try(&nearest, topo_rate_name(rate, names[rate]));
-    if (!nearest.name)
+    if (!nearest.name) {
+        plug->rate_unknown = true;
+        memcpy(file->rate, file->rate[0] ? file->rate : text, sizeof file->rate);
         return 0;
+    }
     return file_fail(file, file->line, "'%s' is not the rate of a cable%s", text,
                      nearest_question(&nearest, "").text);
 }
 
 /* Read the rate of a cable: a word in the comment after all quoted text. Errors: -EINVAL. */
-static int read_rate(const struct file *file, const struct cursor *c, uint8_t *ret)
+static int read_rate(struct file *file, const struct cursor *c, struct plug *plug)
 {
     const char *comment = memchr(c->at, '#', (size_t)(c->end - c->at));
     const char *quote = comment ? memrchr(comment, '"', (size_t)(c->end - comment)) : NULL;
@@ -253,10 +259,10 @@ static int read_rate(const struct file *file, const struct cursor *c, uint8_t *r
 
         while (at < c->end && !isspace((unsigned char)*at))
             at++;
-        *ret = topo_rate_scan(word, (size_t)(at - word));
-        if (*ret)
+        plug->rate = topo_rate_scan(word, (size_t)(at - word));
+        if (plug->rate)
             return 0;
-        int err = check_rate(file, word, (size_t)(at - word));
+        int err = check_rate(file, plug, word, (size_t)(at - word));
         if (err)
             return err;
         at += at < c->end;
@@ -326,7 +332,7 @@ static int scan_plug(struct file *file, struct cursor *c)
     if (!take_port(c, &plug.remote_port))
         return file_fail(file, file->line, "no port number behind \"%.*s\"; want: [1] \"NAME\"[2]",
                          (int)plug.remote_length, plug.remote);
-    int err = read_rate(file, c, &plug.rate);
+    int err = read_rate(file, c, &plug);
     if (err)
         return err;
     if (file->plugs == file->plugs_room) {

@@ -275,6 +275,16 @@ static int check_packets(struct reading *r)
                 profile->name);
 }
 
+/* Check that the selected segments cross cables. */
+static int check_kinds(struct reading *r, const struct emu_fault_aim *aim)
+{
+    if (aim->kinds != 1u << EMU_SET)
+        return 0;
+    return fail(-EINVAL, r->error, r->error_bytes,
+                "kind=set: a set goes to the node's own adapter and crosses no cable; use another "
+                "kind");
+}
+
 /*
  * Fill in the filter that workers apply to each record. Records that have no segment, such as
  * credits, are captured if "what=" selects them, or if the filter has neither "what=" nor a term
@@ -291,7 +301,9 @@ static int finish(struct reading *r, struct emu_tap_filter *tap)
     if (err)
         return err;
     tap->aim = fault.rule.aim;
-    err = check_packets(r);
+    err = check_kinds(r, &tap->aim);
+    if (!err)
+        err = check_packets(r);
     if (err)
         return err;
     tap->what = r->what;

@@ -6,9 +6,11 @@
  */
 #include "apps/cmd/commands.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "apps/bench/internal.h"
 #include "apps/cmd/options.h"
@@ -171,8 +173,19 @@ static int parse(struct arguments *arguments, int argc, char **argv)
     return arguments->list ? list(arguments->only, arguments->bench.json) : -1;
 }
 
+/* Print that results are missing, and end the process, because the user has interrupted it. */
+static void on_interrupt(int number)
+{
+    static const char line[] = "fabemu: bench: interrupted; not all benchmarks were measured\n";
+
+    (void)!write(STDERR_FILENO, line, sizeof line - 1);
+    raise(number); /* SA_RESETHAND has restored the default action */
+}
+
 int bench_main(int argc, char **argv)
 {
+    const struct sigaction interrupts = {.sa_handler = on_interrupt, .sa_flags = SA_RESETHAND};
+    struct sigaction now;
     struct arguments arguments = {.only = NULL};
     struct bench *bench = &arguments.bench;
     unsigned begun = 0, all = 0; /* benchmarks that run */
@@ -185,6 +198,8 @@ int bench_main(int argc, char **argv)
     bool no_mpi = bench_mpi_missing(missing, sizeof missing);
     for (size_t i = 0; i < BENCHMARKS; i++)
         all += selected(arguments.only, &benchmarks[i]) && !(benchmarks[i].mpi && no_mpi);
+    if (sigaction(SIGINT, NULL, &now) == 0 && now.sa_handler != SIG_IGN)
+        sigaction(SIGINT, &interrupts, NULL);
     bench_begin(bench);
     for (size_t i = 0; i < BENCHMARKS; i++) {
         const struct benchmark *benchmark = &benchmarks[i];

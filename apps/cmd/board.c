@@ -467,9 +467,10 @@ void telemetry_board_sums(const struct telemetry_view *now, const struct telemet
         attached += now->node[n].pid != 0;
     for (uint32_t c = 0; c < now->cables; c++)
         out += now->cable[c].state != 0;
-    snprintf(ret, ret_bytes, "%u of %u nodes  %s hops/s  %s stalls/s  %s combined/s  %u link%s out",
-             attached, now->nodes, brief(rate(&span, now->totals.hops, was->hops)).text,
+    snprintf(ret, ret_bytes, "%s of %s nodes  %s hops/s  %s stalls/s  %s combined/s  %s link%s out",
+             amount_count(attached).text, amount_count(now->nodes).text,
+             brief(rate(&span, now->totals.hops, was->hops)).text,
              brief(rate(&span, now->totals.credit_stalls, was->credit_stalls)).text,
-             brief(rate(&span, now->totals.contributions, was->contributions)).text, out,
-             plural_s(out));
+             brief(rate(&span, now->totals.contributions, was->contributions)).text,
+             amount_count(out).text, plural_s(out));
 }

@@ -162,7 +162,8 @@ static const struct options_command compare_command = {
     .operands = "-- COMMAND [ARGUMENTS]",
     .about = "Run COMMAND in simulated time on several networks, and print a table of their\n"
              "times. For example:\n"
-             "    fabemu compare --topo kary:4,2 --topo kary:16,1 -- mpirun -np 16 ./program",
+             "    fabemu compare --topo kary:4,2 --topo kary:16,1 -- \\\n"
+             "        mpirun -np 16 ./program",
     .more = "The output of COMMAND is not shown; --out keeps it. docs/manual.md explains the\n"
             "table. Exit status: 0 if COMMAND succeeded on all networks; 1 if not; 124 if a\n"
             "run was ended because it stood still; 2 if the command line is wrong; 130\n"

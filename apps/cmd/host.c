@@ -410,6 +410,21 @@ int host_start_status(int err)
     return host_signal_waits() ? 128 + host_signal_waits() : exit_status_of(err);
 }
 
+struct prefix {
+    char text[128];
+};
+
+/* Return "host NAME: " if the event is about a process on another host, else "". */
+static struct prefix prefix_of(struct json_object *event)
+{
+    const char *host = emu_json_text(event, "host", NULL);
+    struct prefix prefix = {""};
+
+    if (host)
+        snprintf(prefix.text, sizeof prefix.text, "host %s: ", host);
+    return prefix;
+}
+
 void host_event(struct host *host, struct json_object *event)
 {
     const char *what = emu_json_text(event, "event", "");
@@ -422,7 +437,8 @@ void host_event(struct host *host, struct json_object *event)
         /* host_ended() resumes the frozen process, even if the fabric was killed */
         procs_freeze(&host->frozen, (pid_t)emu_json_number(event, "pid", 0));
     } else if (strcmp(what, "refused") == 0) {
-        snprintf(host->refused, sizeof host->refused, "%s", emu_json_text(event, "error", ""));
+        snprintf(host->refused, sizeof host->refused, "%s%s", prefix_of(event).text,
+                 emu_json_text(event, "error", ""));
     }
 }
 
@@ -438,9 +454,10 @@ void host_print_event(struct json_object *event)
     else if (strcmp(what, "host_duplicate") == 0)
         print_message(LINKS_DUPLICATE, name, why);
     else if (strcmp(what, "outside") == 0)
-        print_message("MPI messages do not pass through the fabric: %s", why);
+        print_message("%sMPI messages do not pass through the fabric: %s", prefix_of(event).text,
+                      why);
     else if (strcmp(what, "refused") == 0)
-        print_message("%s", emu_json_text(event, "error", ""));
+        print_message("%s%s", prefix_of(event).text, emu_json_text(event, "error", ""));
     else if (strcmp(what, "time_over") == 0)
         print_message("simulated time has ended after 53 days, its limit: every process waits, and "
                       "nothing was to happen before this limit");

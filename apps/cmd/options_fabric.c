@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "apps/base/amount.h"
 #include "apps/base/bounds.h"
 #include "apps/base/message.h"
 #include "apps/base/quantity.h"
@@ -52,8 +53,14 @@ static uint32_t xpoint_slots(const struct fabric_config *config)
  */
 static void apply_rates(struct fabric_config *config, const struct options *options)
 {
+    const struct topo_parts *parts = &config->graph->parts;
     struct topo_rates rates;
 
+    if (parts->rate_unknown)
+        print_message("%s: %s link%s a rate that is not known, for example %s; %s without a rate",
+                      config->graph->spec, amount_count(parts->rate_unknown).text,
+                      parts->rate_unknown == 1 ? " has" : "s have", parts->rate,
+                      parts->rate_unknown == 1 ? "it counts as a link" : "they count as links");
     topo_rates(config->graph, &rates);
     if (!rates.fastest || options->profile || options_sets(options, "link_ps_per_byte"))
         return;
@@ -223,11 +230,13 @@ static void print_counts(const struct topo_rates *rates, char *text, size_t byte
         if (!next)
             break;
         done[next] = true;
-        used += (size_t)snprintf(text + used, bytes - used, "%s%u of %s", used ? ", " : "",
-                                 rates->cables[next], topo_rate_name(next, name));
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s of %s", used ? ", " : "",
+                                 amount_count(rates->cables[next]).text,
+                                 topo_rate_name(next, name));
     }
     if (rates->cables[0] && used < bytes)
-        snprintf(text + used, bytes - used, ", %u without a rate", rates->cables[0]);
+        snprintf(text + used, bytes - used, ", %s without a rate",
+                 amount_count(rates->cables[0]).text);
 }
 
 bool options_print_rates(const struct fabric_config *config, char *text, size_t bytes)

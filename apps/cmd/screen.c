@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "apps/base/amount.h"
+
 #define HEAD_LINES  3  /* lines above the rows */
 #define ROW_COLUMNS 80 /* columns of a row's text; a bar follows if the screen is wide enough */
 #define BAR_LEAST   12 /* smallest number of columns for a bar */
@@ -221,8 +223,8 @@ static void draw_foot(const struct screen_state *state, const struct telemetry_b
     if (COLS < ROW_COLUMNS && !state->filters && !*board->filter)
         snprintf(text, sizeof text, "cut at %d of %d columns  ? q)uit", COLS, ROW_COLUMNS);
     else if (state->filters || *board->filter)
-        snprintf(text, sizeof text, "/%s%s  %u of %u", board->filter, state->filters ? "_" : "",
-                 rows ? state->first + 1 : 0, rows);
+        snprintf(text, sizeof text, "/%s%s  %s of %s", board->filter, state->filters ? "_" : "",
+                 amount_count(rows ? state->first + 1 : 0).text, amount_count(rows).text);
     else
         snprintf(text, sizeof text,
                  "n)odes l)inks s)witches c)ollectives o)rder: %s %s /filter ? q)uit",

@@ -119,7 +119,6 @@ struct status {
                                 * the end */
     unsigned running;          /* number of fabrics that run */
     unsigned left_over;        /* number of sockets of fabrics that have crashed */
-    char left_paths[800];      /* paths of these sockets, as many as fit */
     bool failed;
 };
 
@@ -202,22 +201,6 @@ static void print_status(const struct status *status, const char *name, struct j
 }
 
 /*
- * Count the socket of a crashed fabric, and add its path to the list. A path that does not fit into
- * the list is listed by a later `fabemu status`, after the user has removed the sockets in this
- * list.
- */
-static void note_left_over(struct status *status, const char *name)
-{
-    size_t used = strlen(status->left_paths);
-    char path[sizeof((struct paths_socket *)0)->path], error[512];
-
-    status->left_over++;
-    if (!paths_of(path, sizeof path, name, error, sizeof error) &&
-        used + strlen(path) + 2 <= sizeof status->left_paths)
-        sprintf(status->left_paths + used, " %s", path);
-}
-
-/*
  * Return whether socket @name belongs to an agent whose coordinator is on this machine, too. Hosts
  * share a machine if they are network namespaces. The agent answers with the coordinator's reply.
  */
@@ -247,7 +230,7 @@ static void one_status(void *context, const char *name)
     if (err == -ENOENT && !status->report)
         return; /* it has ended since the folder was read */
     if (err == -ECONNREFUSED && !status->report) {
-        note_left_over(status, name);
+        status->left_over++;
         return;
     }
     if (err) {
@@ -314,8 +297,10 @@ int status_main(int argc, char **argv)
         status.failed = true;
     }
     if (status.left_over)
-        print_message("%u socket%s left over from fabrics that have crashed; to clean up: rm%s",
-                      status.left_over, status.left_over == 1 ? " is" : "s are", status.left_paths);
+        print_message("%u socket%s left over from fabrics that have crashed; the next fabric that "
+                      "starts removes %s",
+                      status.left_over, status.left_over == 1 ? " is" : "s are",
+                      status.left_over == 1 ? "it" : "them");
     exit_status = err || (status.report && status.failed) ? EXIT_FAILURE : EXIT_SUCCESS;
     if (options.json && !exit_status)
         options_print_json(status.array);

@@ -16,6 +16,7 @@
 
 #include "apps/control/conn.h"
 #include "apps/cmd/options.h"
+#include "apps/base/amount.h"
 #include "apps/base/quantity.h"
 #include "apps/control/paths.h"
 #include "apps/cmd/commands.h"
@@ -125,7 +126,7 @@ static int print_page(struct top *top, enum telemetry_page page)
     for (uint32_t i = 0; i < top->board.rows && i < ONCE_ROWS; i++)
         puts(top->board.row[i].text);
     if (top->board.rows > ONCE_ROWS)
-        printf("(%u more)\n", top->board.rows - ONCE_ROWS);
+        printf("(%s more)\n", amount_count(top->board.rows - ONCE_ROWS).text);
     return 0;
 }
 

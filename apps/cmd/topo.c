@@ -23,25 +23,28 @@ static const struct options_command topo_command = {
     .name = "topo",
     .operands = "[SPEC]",
     .about = "Print a network: its parts, its longest route, its memory. SPEC is\n"
-             "  kary:K,N   a K-ary N-tree: K^N nodes below N levels of K^(N-1) switches,\n"
-             "             each with K ports down and K ports up\n"
-             "  qsnet:N    QsNet III for 2 to 16384 nodes: chassis of 128 nodes, routers of\n"
-             "             32 ports. Options:\n"
+             "  kary:K,N   a K-ary N-tree: K^N nodes below N levels of K^(N-1)\n"
+             "             switches, each with K ports down and K ports up\n"
+             "  qsnet:N    QsNet III for 2 to 16384 nodes: chassis of 128 nodes,\n"
+             "             routers of 32 ports. Options:\n"
              "             ,links=1|2|4           number of links of each node\n"
-             "             ,apart=router|chassis  a node's links lead to different routers\n"
-             "                                    or chassis (default: to one router)\n"
+             "             ,apart=router|chassis  a node's links lead to different\n"
+             "                                    routers or chassis (default: to\n"
+             "                                    one router)\n"
              "             ,rails=1..4            number of parallel networks\n"
-             "             ,tops=1..128           number of top switches; with fewer than\n"
-             "                                    128, the network is oversubscribed\n"
+             "             ,tops=1..128           number of top switches; with fewer\n"
+             "                                    than 128, the network is\n"
+             "                                    oversubscribed\n"
              "  clos:radix=R,levels=L[,over=F]\n"
-             "             a folded Clos network of switches with R ports; in the lowest level\n"
-             "             F ports lead down for each one that leads up\n"
+             "             a folded Clos network of switches with R ports; in the\n"
+             "             lowest level F ports lead down for each one that leads up\n"
              "  clos:down=D0xD1..,up=U0..[,cables=C1..]\n"
-             "             a folded Clos network. Levels count from 0, the lowest. D0 and U0:\n"
-             "             ports down and up of each switch of level 0; C1: number of parallel\n"
-             "             cables from a switch of level 1 to each switch of level 0 below it\n"
-             "  FILE       output of ibnetdiscover or of --write. Its name must have a '/', or\n"
-             "             end in .topo, .txt or .net\n"
+             "             a folded Clos network. Levels count from 0, the lowest. D0\n"
+             "             and U0: ports down and up of each switch of level 0; C1:\n"
+             "             number of parallel cables from a switch of level 1 to each\n"
+             "             switch of level 0 below it\n"
+             "  FILE       output of ibnetdiscover or of --write. Its name must have\n"
+             "             a '/', or end in .topo, .txt or .net\n"
              "docs/topo.md has examples and the format of files.",
     .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_JSON | OPTIONS_CHECK,
 };
@@ -130,9 +133,10 @@ static void print_parts(FILE *out, const struct topo_graph *graph, const struct 
                 amount_count(parts->backplane).text, plural_s(parts->backplane));
     if (parts->left_out || parts->loops)
         fprintf(out,
-                "  left out       %u device%s neither switch nor node, %u cable%s from a switch to "
+                "  left out       %s device%s neither switch nor node, %s cable%s from a switch to "
                 "itself\n",
-                parts->left_out, parts->left_out == 1 ? " that is" : "s that are", parts->loops,
+                amount_count(parts->left_out).text,
+                parts->left_out == 1 ? " that is" : "s that are", amount_count(parts->loops).text,
                 plural_s(parts->loops));
 }
 

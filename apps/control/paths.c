@@ -348,11 +348,36 @@ close_fd:
     return -EIO;
 }
 
+/*
+ * Remove the socket and the address vectors of fabric @name if it has crashed. Do not if it is
+ * @own, for which clear_path() prints a message.
+ */
+static void sweep(void *own, const char *name)
+{
+    char dir[512], error[512], path[sizeof((struct sockaddr_un *)0)->sun_path];
+    struct stat st;
+
+    if (strcmp(name, own) == 0 || paths_of(path, sizeof path, name, error, sizeof error))
+        return;
+    int lock = open_dir_for(name, dir, sizeof dir, error, sizeof error);
+    if (lock < 0)
+        return;
+    flock(lock, LOCK_EX);
+    int fd = lstat(path, &st) == 0 && S_ISSOCK(st.st_mode) ? connect_to(path) : -ENOENT;
+    if (fd >= 0)
+        close(fd);
+    if (fd == -ECONNREFUSED) {
+        unlink(path);
+        unlink_vectors(lock, name);
+    }
+    close(lock);
+}
+
 int paths_listen(struct paths_socket *ret, int *fd, const char *name, char *error,
                  size_t error_bytes)
 {
     char dir[512];
-    char path[sizeof ret->path];
+    char path[sizeof ret->path], more[512];
     int lock = open_dir_for(name, dir, sizeof dir, error, error_bytes);
 
     if (lock < 0)
@@ -368,6 +393,8 @@ int paths_listen(struct paths_socket *ret, int *fd, const char *name, char *erro
         err = *fd < 0 ? *fd : 0;
     }
     close(lock); /* unlocks */
+    if (!err)
+        paths_list(sweep, (void *)name, more, sizeof more);
     return err;
 }
 

@@ -34,8 +34,9 @@ int paths_check_name(const char *name, char *error, size_t error_bytes);
 
 /**
  * paths_listen - make the socket of fabric @name and listen on it. If the folder has a socket of
- * that name on which nobody listens, removes it and prints a line about it. SO_PEERCRED gives
- * clients the credentials of the calling process.
+ * that name on which nobody listens, removes it and prints a line about it. Then also removes the
+ * sockets of other fabrics that have crashed. SO_PEERCRED gives clients the credentials of the
+ * calling process.
  * Errors, with one line in @error: -EADDRINUSE, a fabric of this name runs; others.
  */
 int paths_listen(struct paths_socket *ret, int *fd, const char *name, char *error,

@@ -104,6 +104,25 @@ static const char *operation(const struct emu_fault_hit *hit)
 
 /* --- events ------------------------------------------------------------------------- */
 
+/*
+ * Return the host whose share of the timeline an event uses: another host if the event is about a
+ * device or cable end there, because that host can report such events without end.
+ */
+static uint32_t manager_event_host(const struct daemon *daemon, const struct manager_event *event)
+{
+    const struct fabric_config *config = daemon->config->fabric;
+    uint32_t far;
+
+    if (event->what == MANAGER_EVENT_TRAP)
+        return fabric_switch_host(config, event->sw);
+    if (event->what == MANAGER_EVENT_NO_LINK)
+        return fabric_node_host(config, event->node);
+    if (event->cable == TOPO_NONE)
+        return 0;
+    far = fabric_direction_host(daemon->fabric, 2 * event->cable, true);
+    return far ? far : fabric_direction_host(daemon->fabric, 2 * event->cable, false);
+}
+
 static void on_manager(void *ctx, const struct manager_event *event)
 {
     static const char *const names[] = {
@@ -155,7 +174,7 @@ static void on_manager(void *ctx, const struct manager_event *event)
         json_add_number(reported, "packets", event->packets);
     }
     json_add_number(reported, "links_out", event->links_out);
-    daemon_publish(daemon, reported);
+    daemon_publish_from(daemon, manager_event_host(daemon, event), reported);
 }
 
 static void on_fault(void *ctx, const struct inject_event *event)

@@ -21,6 +21,18 @@
 
 /* --- attach, detach ----------------------------------------------------------------- */
 
+/* Notify the supervisor of the event @what about a process. The field @name has the @text. */
+static void notify_about(struct daemon *daemon, const struct client *client, const char *what,
+                         const char *name, const char *text)
+{
+    struct json_object *event = json_add_text(conn_event(what), name, text);
+    uint32_t host = daemon_client_host(client);
+
+    if (host)
+        json_add_text(event, "host", daemon->config->hosts->name[host]);
+    daemon_notify_owner(daemon, event);
+}
+
 /*
  * Refuse to attach a process. @line: the reason. The supervisor is notified of the first refusal
  * only.
@@ -30,19 +42,22 @@ static void refuse(struct daemon *daemon, struct client *client, int err, const 
     daemon->record.refused++;
     daemon_reply_error(daemon, client, err, "%s", line);
     if (daemon->record.refused == 1)
-        daemon_notify_owner(daemon, json_add_text(conn_event("refused"), "error", line));
+        notify_about(daemon, client, "refused", "error", line);
 }
 
 static void refuse_full(struct daemon *daemon, struct client *client)
 {
     const struct fabric_config *config = daemon->config->fabric;
     char line[256], more[64] = "take a network with more nodes, or fewer processes";
+    uint32_t nodes = 0;
 
+    for (uint32_t n = 0; n < config->graph->nodes; n++)
+        nodes += fabric_node_host(config, n) == daemon_client_host(client);
     if (!config->graph->label) /* a network from a file has a fixed number of nodes */
         snprintf(more, sizeof more, "start it with more, for example --nodes %u",
                  config->graph->nodes * 2);
-    snprintf(line, sizeof line, "all %u nodes of fabric '%s' (%.64s) are taken; %s",
-             config->graph->nodes, config->name, config->graph->spec, more);
+    snprintf(line, sizeof line, "all %u nodes of fabric '%s' (%.64s)%s are taken; %s", nodes,
+             config->name, config->graph->spec, config->hosts ? " on this host" : "", more);
     refuse(daemon, client, -ENOSPC, line);
 }
 
@@ -323,8 +338,7 @@ static void request_outside(struct daemon *daemon, struct client *client,
     if (!client->outside && !record->outside++) {
         copy_printable(record->outside_why, sizeof record->outside_why,
                        emu_json_text(request, "why", ""));
-        daemon_notify_owner(daemon,
-                            json_add_text(conn_event("outside"), "why", record->outside_why));
+        notify_about(daemon, client, "outside", "why", record->outside_why);
     }
     client->outside = true;
     daemon_send(daemon, client, conn_ok());

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """roff.py - convert text to man(7)."""
 import re
+import textwrap
 
 
 def escape(text, literal=False):
@@ -13,7 +14,8 @@ def escape(text, literal=False):
 
 
 def display(lines):
-    """Return @lines as a block that troff does not fill."""
+    """Return @lines, without their common indentation, as a block that troff does not fill."""
+    lines = textwrap.dedent("\n".join(lines)).split("\n")
     return [".RS 4", ".nf", *(escape(line, True) for line in lines), ".fi", ".RE"]
 
 

@@ -8,6 +8,7 @@ checked.
 import json
 import os
 import re
+import signal
 import stat
 
 from cli_helpers import FabemuCase, main
@@ -81,6 +82,14 @@ class BenchTest(FabemuCase):
         self.assertLessEqual(max(len(line) for line in lines if line.startswith("hops.")), 100)
         self.assertIn(["row", "median", "unit", "least", "most", "n", "of", "bound"],
                       [line.split() for line in lines])
+
+    def test_interrupt__says_that_results_are_missing(self):
+        run = self.start("bench", "--only", "virtual", "--repeat", "99")
+        self.assertIn("# cpu", "".join(run.stdout.readline() for _ in range(3)))
+        run.send_signal(signal.SIGINT)
+        err = run.communicate(timeout=60)[1]
+        self.assertEqual(run.returncode, -signal.SIGINT)
+        self.assertIn("fabemu: bench: interrupted; not all benchmarks were measured\n", err)
 
     def test_list__names_what_only_takes(self):
         done = self.fabemu("bench", "--list")

@@ -575,6 +575,9 @@ class CaptureTest(FabemuCase):
         done = self.fabemu("run", "--capture", self.path(), "--capture-filter", "switch=999",
                            "--", "true")
         self.one_line(done, 2, "--capture-filter: ", "switch")
+        done = self.fabemu("run", "--capture", self.path(), "--capture-filter", "kind=set", "--",
+                           "true")
+        self.one_line(done, 2, "--capture-filter: kind=set: ", "crosses no cable")
         # a filter of the maximum length is read up to its last character
         self.one_line(self.fabemu("run", "--topo", "kary:2,2", "--capture", self.path(),
                                   "--capture-filter", "from=" + "19".rjust(1018, "0"), "--",

@@ -11,6 +11,7 @@ import re
 from cli_helpers import FabemuCase, flat, main
 
 DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "faults.md")
+KINDS = os.path.join(os.path.dirname(DOCS), "..", "emu", "packet", "kinds.def")
 
 
 # A fault of each kind, at the interesting targets of kary:2,2, where switches 0 and 1 have the
@@ -101,6 +102,15 @@ class FaultTest(FabemuCase):
         self.assertIn("flap", scenarios)
         table = self.page().split("## Kinds")[1].split("## Which")[0]
         self.assertEqual(re.findall(r"^\| `([a-z-]+)` \|", table, re.M), kinds)
+
+    def test_kinds_of_segments__are_in_both_pages(self):
+        with open(KINDS, encoding="utf-8") as f:
+            kinds = re.findall(r'^KIND\(\w+, +"(\w+)"', f.read(), re.M)
+        self.assertIn("set", kinds)
+        row = re.search(r"^\| `kind=(.*?) \|", self.page(), re.M)[1]
+        self.assertEqual(re.findall(r"\w+", row), kinds)
+        with open(os.path.join(os.path.dirname(DOCS), "capture.md"), encoding="utf-8") as f:
+            self.assertIn(f"`kind={','.join(kinds)}`", f.read())
 
     def test_list__as_json_has_the_same_names_and_marks(self):
         lists = json.loads(self.good("--list", "--json"))

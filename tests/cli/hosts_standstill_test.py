@@ -223,6 +223,25 @@ class HostsStandstillTest(FabemuCase):
         run.reader.join()
         self.assertRegex("".join(run.lines), rf"host {self.wire.name(1)} +up, 2 nodes\n")
 
+    def test_first_error_on_the_remote_host_names_it(self):
+        run = self.start_run("sleep", str(PATIENCE_S))
+        path = f"{RUNS}/run-{run.pid}.{self.wire.name(1)}.sock"
+        self.assertTrue(until(lambda: os.path.exists(path), PATIENCE_S))
+        remote, refused = (Client(path) for _ in range(2))
+        self.clients += [remote, refused]
+        remote.attach()
+        self.assertTrue(remote.ask("outside", why="by tests")["ok"])
+        self.assertFalse(refused.ask("attach", version=0)["ok"])
+        run.send_signal(signal.SIGINT)
+        for client in (remote, refused):
+            client.close()
+        run.wait(PATIENCE_S)
+        run.reader.join()
+        text = "".join(run.lines)
+        remote_host = f"fabemu: host {self.wire.name(1)}: "
+        self.assertIn(f"{remote_host}MPI messages do not pass through the fabric: by tests", text)
+        self.assertIn(f"{remote_host}this process's library has protocol version 0", text)
+
     def test_up_stays_on_all_hosts_and_down_ends_it_on_all(self):
         fabric = f"up{os.getpid()}"
         names = [f"{fabric}.{self.wire.name(host)}" for host in range(HOSTS)]

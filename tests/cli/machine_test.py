@@ -76,6 +76,18 @@ class MachineTest(FabemuCase):
         self.assertIn("all run at 1.25 GB/s, as the profile says",
                       flat(self.fabemu("topo", self.topo, "--profile", "oq2004").stdout))
 
+    def test_topo__names_a_rate_that_is_not_known(self):
+        with open(self.topo, "w") as f:
+            f.write(machine().replace("4xHDR", "4xFOO"))
+        self.one_line(self.fabemu("topo", self.topo), 0,
+                      "5 links have a rate that is not known, for example 4xFOO")
+
+    def test_topo__counts_have_groups_of_three_digits(self):
+        with open(self.topo, "w") as f:
+            f.write(re.sub(r"(?m)^(\[.*)$", r"\1 4xQDR",
+                           self.fabemu("topo", "kary:32,2", "--write", "-").stdout))
+        self.assertIn("2,048 of 4xQDR", flat(self.fabemu("topo", self.topo).stdout))
+
     def test_topo__writes_names_and_rates(self):
         two = os.path.join(self.dir, "two.topo")
         self.assertEqual(self.fabemu("topo", self.topo, "--write", two).returncode, 0)

@@ -124,6 +124,15 @@ class ManualTest(HelpCase):
                               cwd=os.path.join(self.build, "docs"))
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
+    @unittest.skipUnless(shutil.which("groff"), "needs groff")
+    def test_pages_of_commands__fit_into_80_columns(self):
+        for page in glob.glob(self.page("*", "[17]")):
+            with self.subTest(page=page):
+                text = subprocess.run(["groff", "-Kutf8", "-Tutf8", "-P-cbou", "-man", "-rLL=80n",
+                                       page], text=True, capture_output=True, timeout=60,
+                                      cwd=os.path.join(self.build, "docs"), check=True).stdout
+                for line in text.split("\n"):
+                    self.assertLessEqual(len(line), 80, line)
 
 class ScriptsTest(unittest.TestCase):
     def test_help__of_each_script_from_any_folder(self):

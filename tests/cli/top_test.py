@@ -237,6 +237,12 @@ class Top(OnTerminal):
         self.assertNotIn("\x1b", done.stdout)
         self.assertLessEqual(max(map(len, done.stdout.split("\n"))), 80)
 
+    def test_once__counts_have_groups_of_three_digits(self):
+        self.assertEqual(self.fabemu("up", "--topo", "kary:32,2", "u").returncode, 0)
+        done = self.fabemu("top", "--once", "--every", "100ms", "u")
+        self.assertRegex(done.stdout, r"\n0 of 1,\d{3} nodes ")
+        self.assertRegex(done.stdout, r"\n\([12],\d{3} more\)\n")
+
     def test_once_prints_a_named_page_only(self):
         self.up("u", "--set", "link_retry=go_back_n")
         done = self.fabemu("top", "--once", "--page", "links", "--every", "100ms", "u")

@@ -335,6 +335,21 @@ static void topo_read__keeps_rates(void)
     CU_ASSERT_EQUAL(graph->sw[0].end[1].rate, 0);
     CU_ASSERT_EQUAL(all.cables[0], 1);
     CU_ASSERT_EQUAL(topo_rate_ps(all.fastest), 80);
+    CU_ASSERT_EQUAL(graph->parts.rate_unknown, 0);
+    topo_free(graph);
+}
+
+/* Cables with a rate that is not known are counted once, unless their other end has a known one. */
+static void topo_read__counts_unknown_rates(void)
+{
+    struct topo_graph *graph =
+        graph_from("Switch 4 \"s\"\n[1] \"a\"[1] # \"a\" lid 1 4xFOO\n[2] \"b\"[1] # 4xBAR\n"
+                   "[3] \"c\"[1] # 4xFOO\n"
+                   "Ca 1 \"a\"\n[1] \"s\"[1] # lid 1 lmc 0 \"s\" lid 2 4xFOO\n"
+                   "Ca 1 \"b\"\nCa 1 \"c\"\n[1] \"s\"[3] # \"s\" 0xfee 4xHDR\n");
+
+    CU_ASSERT_EQUAL(graph->parts.rate_unknown, 2);
+    CU_ASSERT_STRING_EQUAL(graph->parts.rate, "4xFOO");
     topo_free(graph);
 }
 
@@ -636,6 +651,7 @@ int main(void)
         CASE(topo_read__keeps_names),
         CASE(topo_read__cleans_descriptions),
         CASE(topo_read__keeps_rates),
+        CASE(topo_read__counts_unknown_rates),
         CASE(topo_read__accepts_hand_written_files),
         CASE(topo_read__reports_the_wrong_line),
         CASE(topo_read__refuses_more_cables_than_a_switch_has),

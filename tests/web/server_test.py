@@ -327,6 +327,7 @@ class Answers(WebCase):
             self.assertIn("  command      not started\n", err)
             self.assertFalse(os.path.exists(begun))
         self.assertEqual(self.fabemu("up", "--web=wait", "u").returncode, 2)
+        self.assertIn("wait, or PORT,wait: ", flat(self.fabemu("run", "--help").stdout))
         for wrong in ("0", "wait,80", "80,now", ",wait", "99999,wait", "123456789,wait"):
             done = self.fabemu("run", f"--web={wrong}", "--", "true")
             self.assertEqual(done.returncode, 2)

@@ -1907,12 +1907,21 @@ static void call__has_a_shorter_limit_than_a_query(void)
     stage_close();
 }
 
+/* Reply after more messages than one read gets. */
+static void replies_after_hits(struct conn *conn, struct json_object *call)
+{
+    for (uint32_t i = 0; i < 2000; i++)
+        conn_put(conn,
+                 json_add_number(json_add_number(json_object_new_object(), "hit", 0), "fault", 1));
+    replies(conn, call, json_object_new_object(), 0);
+}
+
 /* The coordinator, occupied by another host, reads a reply to a query only after the deadline. */
 static void query__reply_that_is_read_late_counts(void)
 {
     char error[256] = "";
 
-    stage_set(NULL, NULL);
+    stage_set("answer", replies_after_hits);
     stage.config.query_ms = 50;
     CU_ASSERT_EQUAL_FATAL(coordinator_open(&stage.hosts, &stage.config, error, sizeof error), 0);
     coordinator_query_answer(stage.hosts);

@@ -578,6 +578,7 @@ static void processes__get_nodes_of_their_own_host(void)
 {
     struct conn conn[NODES + 1];
     bool taken[NODES] = {false};
+    struct json_object *event;
 
     fixture_start();
     for (uint32_t i = 0; i < NODES; i++) {
@@ -591,6 +592,11 @@ static void processes__get_nodes_of_their_own_host(void)
             CU_ASSERT_EQUAL(node, 5);
     }
     CU_ASSERT_EQUAL(attach(&conn[NODES], 2, -1), -1); /* its host is full */
+    event = next_event(&fixture.host[0].owner, "refused");
+    CU_ASSERT_STRING_EQUAL(emu_json_text(event, "host", ""), names[2]);
+    CU_ASSERT_PTR_NOT_NULL(strstr(emu_json_text(event, "error", ""),
+                                  "all 3 nodes of fabric 'red' (kary:3,2) on this"));
+    json_object_put(event);
     conn_close(&conn[4]);
     CU_ASSERT_EQUAL(attach(&conn[4], 2, -1), -1); /* that process was on another host */
     for (uint32_t i = 0; i <= NODES; i++)
@@ -3892,11 +3898,12 @@ static struct json_object *file_host(struct json_object *all, uint32_t h)
 }
 
 /* A coordinator that writes a timeline. Returns its file. */
-static int timeline_start(struct timeline_plan *plan, bool returns, uint64_t most_bytes)
+static int timeline_start(struct timeline_plan *plan, const char *profile, bool returns,
+                          uint64_t most_bytes)
 {
     *plan = (struct timeline_plan){.fd = memfd_create("timeline", MFD_CLOEXEC),
                                    .most_bytes = most_bytes};
-    fixture_make("oq2004", returns);
+    fixture_make(profile, returns);
     fixture.timeline = plan;
     fixture_go();
     return plan->fd;
@@ -3912,7 +3919,7 @@ static void timeline__covers_the_processes_of_all_hosts(void)
     struct conn conn;
     int64_t node[HOSTS];
     uint64_t began_ns[HOSTS];
-    int fd = timeline_start(&plan, false, TIMELINE_MOST_BYTES);
+    int fd = timeline_start(&plan, "oq2004", false, TIMELINE_MOST_BYTES);
     struct json_object *all;
     double us, origin_ns = 0;
 
@@ -3938,14 +3945,30 @@ static void timeline__covers_the_processes_of_all_hosts(void)
     fixture_free();
 }
 
+/* Return how many processes attached to @node according to the file, and close it. */
+static uint32_t timeline_attached(int fd, int64_t node)
+{
+    struct json_object *all = json_of_file(fd), *events = field(all, "traceEvents");
+    uint32_t attached = 0;
+
+    for (size_t i = 0; i < emu_json_count(events); i++) {
+        struct json_object *event = emu_json_at(events, i);
+
+        attached += emu_json_number(event, "pid", NODES) == node &&
+                    strstr(emu_json_text(event, "name", ""), "attached");
+    }
+    json_object_put(all);
+    close(fd);
+    return attached;
+}
+
 /* Processes that make groups without end leave space in the file for events of other hosts. */
 static void timeline__of_groups_leaves_space(void)
 {
     struct timeline_plan plan;
     struct conn conn[3];
-    uint32_t nodes[2], attached = 0;
-    int fd = timeline_start(&plan, false, UINT64_C(1) << 17);
-    struct json_object *all, *events;
+    uint32_t nodes[2];
+    int fd = timeline_start(&plan, "oq2004", false, UINT64_C(1) << 17);
 
     for (uint32_t i = 0; i < 2; i++)
         nodes[i] = (uint32_t)attach(&conn[i], 1, -1);
@@ -3955,17 +3978,34 @@ static void timeline__of_groups_leaves_space(void)
     for (uint32_t i = 0; i < 3; i++)
         conn_close(&conn[i]);
     fixture_end();
-    all = json_of_file(fd);
-    events = field(all, "traceEvents");
-    for (size_t i = 0; i < emu_json_count(events); i++) {
-        struct json_object *event = emu_json_at(events, i);
+    CU_ASSERT_EQUAL(timeline_attached(fd, nodes[0]), 1);
+    fixture_free();
+}
 
-        attached += emu_json_number(event, "pid", NODES) == nodes[0] &&
-                    strstr(emu_json_text(event, "name", ""), "attached");
+/* A host whose switches report traps without end leaves space in the file, too. */
+static void timeline__of_traps_leaves_space(void)
+{
+    struct timeline_plan plan;
+    struct conn conn, heard;
+    uint32_t sw;
+    int64_t node;
+    int fd = timeline_start(&plan, "qsnet3", false, UINT64_C(72) << 10);
+
+    connects(&heard, 0);
+    json_object_put(query(&heard, command("subscribe")));
+    connects(&conn, 1);
+    add_fault(&conn, "bit-errors link=any rate=1e-9"); /* the manager scans the devices */
+    sw = fixture.graph->node[NODES / HOSTS].link[0].sw;
+    for (uint32_t i = 0; i < 45; i++) {
+        switch_trap(fixture.host[1].fabric->sw[sw], 0);
+        json_object_put(next_event(&heard, "trap"));
     }
-    CU_ASSERT_EQUAL(attached, 1);
-    json_object_put(all);
-    close(fd);
+    conn_close(&conn);
+    node = attach(&conn, 0, -1);
+    conn_close(&conn);
+    conn_close(&heard);
+    fixture_end();
+    CU_ASSERT_EQUAL(timeline_attached(fd, node), 1);
     fixture_free();
 }
 
@@ -3975,7 +4015,7 @@ static void timeline__of_a_lost_host_is_valid(void)
     struct timeline_plan plan;
     struct conn conn;
     int64_t node, next;
-    int fd = timeline_start(&plan, true, TIMELINE_MOST_BYTES);
+    int fd = timeline_start(&plan, "oq2004", true, TIMELINE_MOST_BYTES);
     struct json_object *all;
 
     node = attach(&conn, 1, -1);
@@ -4275,6 +4315,7 @@ int main(void)
         CASE(timeline__of_a_lying_clock_is_not_ahead),
         CASE(timeline__of_a_host_leaves_space),
         CASE(timeline__of_groups_leaves_space),
+        CASE(timeline__of_traps_leaves_space),
         CASE(timeline__invalid_reports_are_refused),
         CASE(process__stopped_on_another_host_counts_as_dead),
         CASE(process__frozen_continues_when_its_host_ends),

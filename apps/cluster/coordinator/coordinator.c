@@ -400,22 +400,42 @@ static void limit_calls(struct coordinator *coord, uint64_t most_ms)
 
 void coordinator_operation(struct coordinator *coord)
 {
+    coord->hurries = false;
     if (!coord->limits)
         limit_calls(coord, coord->config.call_ms);
 }
 
+/* Return the time limit of all calls at the end of the fabric. */
+static uint64_t end_ms(const struct coordinator *coord)
+{
+    return coord->config.last_ms - coord->config.last_ms / 4;
+}
+
 void coordinator_limit_calls(struct coordinator *coord, bool limits)
 {
-    uint64_t last_ms = coord->config.last_ms;
-
     coord->limits = limits;
-    limit_calls(coord, limits ? last_ms - last_ms / 4 : coord->config.call_ms);
+    limit_calls(coord, limits ? end_ms(coord) : coord->config.call_ms);
+}
+
+/*
+ * If the fabric must end, shorten this operation: the supervisor waits only for a limited time
+ * until the fabric begins to end. Otherwise a host that answers each of many calls late could
+ * prevent the final report.
+ */
+static void operation_hurry(struct coordinator *coord)
+{
+    if (coord->limits || coord->hurries || coord->may_end || !ends_within(coord, 0))
+        return;
+    coord->hurries = true;
+    for (uint32_t h = 1; h < coord->config.count; h++)
+        if (coord->agent[h].left_ms > 0 && (uint64_t)coord->agent[h].left_ms > end_ms(coord))
+            coord->agent[h].left_ms = (int64_t)end_ms(coord);
 }
 
 /* Let the calls of this operation wait for the host for @more_ms more. */
 static void operation_extend(struct coordinator_agent *agent, int64_t more_ms)
 {
-    if (!agent->coord->limits)
+    if (!agent->coord->limits && !agent->coord->hurries)
         agent->left_ms += more_ms;
 }
 
@@ -480,6 +500,7 @@ static int call_all(struct coordinator *coord, const struct call *call, struct j
                                       : coordinator_deadline_ms(coord->config.call_ms);
     int err = 0;
 
+    operation_hurry(coord);
     for (uint32_t h = 1; h < coord->config.count; h++) {
         struct json_object *reply;
         int64_t most_ms;

@@ -2000,6 +2000,25 @@ static void operation__is_shortened_by_the_end(void)
     stage_close();
 }
 
+/* A call that waits already when the end is requested ends soon, too. */
+static void call__is_shortened_by_the_end(void)
+{
+    const struct fabric_mirror *mirror;
+    struct fabric_totals sum = {.sent = 0};
+    char error[256] = "";
+    int64_t began_ms;
+
+    stage_set("totals", requests_the_end);
+    stage.config.last_ms = 400;
+    CU_ASSERT_EQUAL_FATAL(coordinator_open(&stage.hosts, &stage.config, error, sizeof error), 0);
+    mirror = coordinator_mirror(stage.hosts);
+    began_ms = emu_now_ms();
+    mirror->totals(mirror->ctx, &sum);
+    CU_ASSERT_STRING_EQUAL(stage.why, "it does not answer");
+    CU_ASSERT_TRUE(emu_now_ms() - began_ms < PATIENCE_MS / 2);
+    stage_close();
+}
+
 /* Reply within the limit of a call, and promise further pairs. */
 static void sends_pairs_late(struct conn *conn, struct json_object *call)
 {
@@ -2138,6 +2157,7 @@ int main(void)
         CASE(pending__is_not_fetched_during_an_audit),
         CASE(sample__has_a_limit_for_all_pieces),
         CASE(operation__is_shortened_by_the_end),
+        CASE(call__is_shortened_by_the_end),
         CASE(report__has_a_limit_for_all_calls),
         CASE(operation__has_a_limit_for_all_calls),
         CASE(connect__ends_when_an_agent_has_failed),

@@ -416,10 +416,13 @@ struct json_object **daemon_groups_quit(struct daemon *daemon, struct client *cl
  */
 struct json_object **daemon_groups_break_unreachable(struct daemon *daemon);
 
-/** daemon_groups_each - call @each for every group, with the nodes of joined or invited members. */
+/**
+ * daemon_groups_each - call @each for every group, with the host of the process that made it, and
+ * the nodes of joined or invited members.
+ */
 void daemon_groups_each(struct daemon *daemon,
-                        void (*each)(void *context, uint32_t id, const uint32_t *nodes,
-                                     uint32_t count),
+                        void (*each)(void *context, uint32_t id, uint32_t host,
+                                     const uint32_t *nodes, uint32_t count),
                         void *context);
 
 /** daemon_groups_free - free the daemon's list of groups. The groups stay in the fabric. */

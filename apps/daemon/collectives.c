@@ -333,9 +333,9 @@ static bool is_surely_missing(const struct group_view *group, const struct membe
 
 /*
  * Add the collective, unless only absent members wait for it and no contribution is certainly
- * missing.
+ * missing. Returns whether it was added.
  */
-static void collective_add(const struct daemon *daemon, const struct group_view *group,
+static bool collective_add(const struct daemon *daemon, const struct group_view *group,
                            struct json_object *list)
 {
     struct json_object *ret = json_add_number(json_object_new_object(), "group", group->id);
@@ -370,16 +370,20 @@ static void collective_add(const struct daemon *daemon, const struct group_view 
     json_object_object_add(ret, "differ", differ);
     gaps = add_gaps(daemon, group, ret);
     add_mismatch(daemon, group->mismatch, ret);
-    if (group->is_awaited || gaps || lacks)
+    if (group->is_awaited || gaps || lacks) {
         json_object_array_add(list, ret);
-    else
-        json_object_put(ret);
+        return true;
+    }
+    json_object_put(ret);
+    return false;
 }
 
 struct collectives {
     struct daemon *daemon;
     struct json_object *list;
     uint64_t now_ns;
+    uint32_t count;               /* elements of the list that are used up */
+    uint32_t count_of[HOSTS_MAX]; /* by host: those for groups that its processes made */
 };
 
 static void parts_find(const struct daemon *daemon, struct group_view *group,
@@ -394,14 +398,21 @@ static void parts_find(const struct daemon *daemon, struct group_view *group,
                 group->member[i].part = &part[p];
 }
 
-static void collective_examine(void *context, uint32_t id, const uint32_t *nodes, uint32_t count)
+/*
+ * Examine the oldest collective of a group that a process of @host has made. This needs calls to
+ * all hosts. So a collective of a host other than the coordinator uses up space even if it is not
+ * listed. Otherwise a host could report any number of them, and each report would take longer.
+ */
+static void collective_examine(void *context, uint32_t id, uint32_t host, const uint32_t *nodes,
+                               uint32_t count)
 {
     struct collectives *all = context;
     struct group_view group = {.id = id, .count = count, .now_ns = all->now_ns};
     struct fabric_contribution *part = calloc(count, sizeof *part);
 
     group.member = calloc(count, sizeof *group.member);
-    if (part && group.member && json_object_array_length(all->list) < COLLECTIVES_MAX) {
+    if (part && group.member &&
+        fabric_host_has_space(COLLECTIVES_MAX - all->count, host, all->count_of[host])) {
         for (uint32_t i = 0; i < count; i++) {
             const struct client *client = all->daemon->by_node[nodes[i]];
 
@@ -412,7 +423,10 @@ static void collective_examine(void *context, uint32_t id, const uint32_t *nodes
         if (group_find(&group)) {
             parts_find(all->daemon, &group, part);
             group.mismatch = fabric_mismatch(all->daemon->fabric, id);
-            collective_add(all->daemon, &group, all->list);
+            if (collective_add(all->daemon, &group, all->list) || host) {
+                all->count++;
+                all->count_of[host]++;
+            }
         }
     }
     free(group.member);

@@ -382,8 +382,8 @@ struct json_object **daemon_groups_break_unreachable(struct daemon *daemon)
 }
 
 void daemon_groups_each(struct daemon *daemon,
-                        void (*each)(void *context, uint32_t id, const uint32_t *nodes,
-                                     uint32_t count),
+                        void (*each)(void *context, uint32_t id, uint32_t host,
+                                     const uint32_t *nodes, uint32_t count),
                         void *context)
 {
     uint32_t *nodes = calloc(daemon->graph->nodes, sizeof *nodes);
@@ -396,7 +396,7 @@ void daemon_groups_each(struct daemon *daemon,
         for (uint32_t i = 0; i < group->count; i++)
             if (group->member[i].state != GONE)
                 nodes[count++] = group->member[i].node;
-        each(context, group->id, nodes, count);
+        each(context, group->id, group->host, nodes, count);
     }
     free(nodes);
 }

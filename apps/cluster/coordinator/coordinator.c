@@ -302,22 +302,40 @@ static bool ends_within(const struct coordinator *coord, int ms)
 }
 
 /*
- * Wait for the next message, like conn_wait(), for at most @left_ms. Errors: as conn_wait();
- * -ECANCELED, this host must end, and the wait may be cut short (may_end).
+ * Wait for the next message, like conn_wait(), for at most @left_ms, but no longer than
+ * END_CHECK_MS. Errors: as conn_wait(); -ECANCELED, this host must end, and the wait may be cut
+ * short (may_end).
  */
 static int agent_wait(struct coordinator_agent *agent, struct json_object **message,
                       int64_t left_ms)
 {
-    int64_t until_ms = emu_now_ms() + (left_ms > 0 ? left_ms : 0);
-    int err = -ETIMEDOUT;
+    if (left_ms <= END_CHECK_MS)
+        return conn_wait(&agent->conn, message, left_ms > 0 ? (int)left_ms : 0);
+    if (agent->coord->may_end && ends_within(agent->coord, 0))
+        return -ECANCELED;
+    return conn_wait(&agent->conn, message, END_CHECK_MS);
+}
 
-    while (agent->coord->may_end && left_ms > END_CHECK_MS && err == -ETIMEDOUT) {
-        err = ends_within(agent->coord, 0) ? -ECANCELED
-                                           : conn_wait(&agent->conn, message, END_CHECK_MS);
-        left_ms = until_ms - emu_now_ms();
-    }
-    return err == -ETIMEDOUT ? conn_wait(&agent->conn, message, left_ms > 0 ? (int)left_ms : 0)
-                             : err;
+/* Return the time limit of all calls at the end of the fabric. */
+static uint64_t end_ms(const struct coordinator *coord)
+{
+    return coord->config.last_ms - coord->config.last_ms / 4;
+}
+
+/*
+ * If the fabric must end, shorten this operation, because the supervisor waits only for a limited
+ * time until the fabric begins to end. Otherwise a host that answers late could prevent the final
+ * report. Returns whether the operation was shortened now.
+ */
+static bool operation_hurry(struct coordinator *coord)
+{
+    if (coord->limits || coord->hurries || coord->may_end || !ends_within(coord, 0))
+        return false;
+    coord->hurries = true;
+    for (uint32_t h = 1; h < coord->config.count; h++)
+        if (coord->agent[h].left_ms > 0 && (uint64_t)coord->agent[h].left_ms > end_ms(coord))
+            coord->agent[h].left_ms = (int64_t)end_ms(coord);
+    return true;
 }
 
 /*
@@ -334,24 +352,33 @@ static bool message_take(struct coordinator_agent *agent, struct json_object *me
 }
 
 /*
- * Wait for the reply to call @number until @until_ms. Returns NULL if the other host is lost, or if
- * this host must end. If the reply arrives after that, it is ignored.
+ * Wait for the reply to call @number until @until_ms. @hurries: call operation_hurry() during the
+ * wait. Returns NULL if the other host is lost, or if this host must end. If the reply arrives
+ * after that, it is ignored.
  */
 static struct json_object *reply_await(struct coordinator_agent *agent, int64_t number,
-                                       int64_t until_ms)
+                                       int64_t until_ms, bool hurries)
 {
+    struct coordinator *coord = agent->coord;
     struct json_object *message;
     uint32_t late = 0; /* messages that arrived after the deadline */
 
-    until_ms = coordinator_query_until_ms(agent, until_ms);
+    if (!coord->hurries)
+        until_ms = coordinator_query_until_ms(agent, until_ms);
     while (!agent->lost) {
-        int64_t left_ms = until_ms - emu_now_ms();
+        int64_t most_ms = hurries && operation_hurry(coord) ? coordinator_deadline_ms(end_ms(coord))
+                                                            : until_ms;
+        int64_t left_ms;
         int err = conn_flush(&agent->conn);
 
+        until_ms = most_ms < until_ms ? most_ms : until_ms;
+        left_ms = until_ms - emu_now_ms();
         if (!err || err == -EAGAIN)
             err = agent_wait(agent, &message, left_ms);
         if (err == -ECANCELED)
             return NULL;
+        if (err == -ETIMEDOUT && left_ms > END_CHECK_MS)
+            continue;
         if (err) {
             coordinator_lose(agent, err == -ETIMEDOUT ? "it does not answer"
                                     : err == -EMSGSIZE || err == -EBADMSG
@@ -385,7 +412,8 @@ static struct json_object *agent_reply(struct coordinator_agent *agent, int64_t 
 {
     int64_t began_ms = emu_now_ms(), most_ms = began_ms + agent->left_ms;
     bool audits = coordinator_query_until_ms(agent, began_ms) > began_ms;
-    struct json_object *reply = reply_await(agent, number, most_ms < until_ms ? most_ms : until_ms);
+    struct json_object *reply =
+        reply_await(agent, number, most_ms < until_ms ? most_ms : until_ms, true);
 
     if (!audits)
         agent->left_ms -= emu_now_ms() - began_ms;
@@ -400,22 +428,21 @@ static void limit_calls(struct coordinator *coord, uint64_t most_ms)
 
 void coordinator_operation(struct coordinator *coord)
 {
+    coord->hurries = false;
     if (!coord->limits)
         limit_calls(coord, coord->config.call_ms);
 }
 
 void coordinator_limit_calls(struct coordinator *coord, bool limits)
 {
-    uint64_t last_ms = coord->config.last_ms;
-
     coord->limits = limits;
-    limit_calls(coord, limits ? last_ms - last_ms / 4 : coord->config.call_ms);
+    limit_calls(coord, limits ? end_ms(coord) : coord->config.call_ms);
 }
 
 /* Let the calls of this operation wait for the host for @more_ms more. */
 static void operation_extend(struct coordinator_agent *agent, int64_t more_ms)
 {
-    if (!agent->coord->limits)
+    if (!agent->coord->limits && !agent->coord->hurries)
         agent->left_ms += more_ms;
 }
 
@@ -489,8 +516,9 @@ static int call_all(struct coordinator *coord, const struct call *call, struct j
             continue;
         operation_extend(&coord->agent[h], CALL_MORE_MS);
         most_ms = agent_read_ms(&coord->agent[h], until_ms);
-        reply = call->until_ms && !coord->limits ? reply_await(&coord->agent[h], number, most_ms)
-                                                 : agent_reply(&coord->agent[h], number, most_ms);
+        reply = call->until_ms && !coord->limits
+                    ? reply_await(&coord->agent[h], number, most_ms, false)
+                    : agent_reply(&coord->agent[h], number, most_ms);
         failed = reply                   ? coordinator_error_of(reply, 0)
                  : !coord->agent[h].lost ? -ECANCELED
                  : call->only            ? -EHOSTDOWN

@@ -114,6 +114,7 @@ struct coordinator {
     bool may_end;  /* a wait for a reply ends when signal_fd or owner_fd is readable */
     bool ends;     /* coordinator_call_last() was canceled, so it does not wait again */
     bool limits;   /* coordinator_limit_calls() */
+    bool hurries;  /* the fabric must end, so this operation was shortened */
     struct fabric_totals *sum; /* sum over all hosts, while a call "totals" is in progress */
     struct fabric_totals totals[HOSTS_MAX];
     uint64_t lost_links[HOSTS_MAX]; /* by host: bit per host to which it has lost a link */

@@ -47,8 +47,8 @@ static struct nic_region *record_region(struct fabemu *fab, const struct nic_bat
 
 /*
  * Return the bytes from the current position to the end of the record's last block in memory, gaps
- * included; or UINT64_MAX if the blocks lie backwards or far apart. The result may be larger by
- * less than a block.
+ * included; or UINT64_MAX if the next block begins before the current position, or the blocks lie
+ * far apart. The result may be larger by less than a block.
  */
 static uint64_t record_span(const struct nic_batch *batch)
 {
@@ -57,7 +57,7 @@ static uint64_t record_span(const struct nic_batch *batch)
 
     if (!left)
         return run;
-    if (stride->step > UINT32_MAX)
+    if (stride->step < batch->in_block || stride->step > UINT32_MAX)
         return UINT64_MAX;
     return run + (left + stride->block - 1) / stride->block * stride->step;
 }

@@ -1981,6 +1981,53 @@ static void sample__has_a_limit_for_all_pieces(void)
     stage_close();
 }
 
+/* The same, but soon enough that the limit is never reached. The end is requested meanwhile. */
+static void sends_pieces_without_end(struct conn *conn, struct json_object *call)
+{
+    struct json_object *reply = json_add_text(json_object_new_object(), "sample", "00");
+
+    json_add_number(reply, "of", HOSTS_SAMPLE_FINISHED);
+    if (stage.asked == 10)
+        eventfd_write(stage.stop_fd, 1);
+    poll(NULL, 0, 40);
+    replies(conn, call, json_add_number(json_add_number(reply, "number", 0), "more", 1), 0);
+}
+
+/* When the end is requested, an operation ends soon, even if a host answers each call in time. */
+static void operation__is_shortened_by_the_end(void)
+{
+    char error[256] = "";
+
+    stage_set("sample", sends_pieces_without_end);
+    stage.config.call_ms = 2000;
+    stage.config.last_ms = 400;
+    stage.config.ops.sampled = takes_piece;
+    CU_ASSERT_EQUAL_FATAL(coordinator_open(&stage.hosts, &stage.config, error, sizeof error), 0);
+    coordinator_sample_last(stage.hosts, HOSTS_SAMPLE_FINISHED);
+    CU_ASSERT_STRING_EQUAL(stage.why, "it does not answer");
+    CU_ASSERT_TRUE(stage.asked > 10 && stage.asked < 25);
+    stage_close();
+}
+
+/* A call that waits already when the end is requested ends soon, too. */
+static void call__is_shortened_by_the_end(void)
+{
+    const struct fabric_mirror *mirror;
+    struct fabric_totals sum = {.sent = 0};
+    char error[256] = "";
+    int64_t began_ms;
+
+    stage_set("totals", requests_the_end);
+    stage.config.last_ms = 400;
+    CU_ASSERT_EQUAL_FATAL(coordinator_open(&stage.hosts, &stage.config, error, sizeof error), 0);
+    mirror = coordinator_mirror(stage.hosts);
+    began_ms = emu_now_ms();
+    mirror->totals(mirror->ctx, &sum);
+    CU_ASSERT_STRING_EQUAL(stage.why, "it does not answer");
+    CU_ASSERT_TRUE(emu_now_ms() - began_ms < PATIENCE_MS / 2);
+    stage_close();
+}
+
 /* Reply within the limit of a call, and promise further pairs. */
 static void sends_pairs_late(struct conn *conn, struct json_object *call)
 {
@@ -2118,6 +2165,8 @@ int main(void)
         CASE(query__reply_that_is_read_late_counts),
         CASE(pending__is_not_fetched_during_an_audit),
         CASE(sample__has_a_limit_for_all_pieces),
+        CASE(operation__is_shortened_by_the_end),
+        CASE(call__is_shortened_by_the_end),
         CASE(report__has_a_limit_for_all_calls),
         CASE(operation__has_a_limit_for_all_calls),
         CASE(connect__ends_when_an_agent_has_failed),

@@ -912,6 +912,89 @@ static void standstill__covers_all_hosts(void)
     fixture_free();
 }
 
+/*
+ * Let the processes at @nodes, both on one host, make @count groups, and report that both wait for
+ * a collective of kind @kind in each of them. @silent: their last report is old.
+ */
+static void report_many(struct conn *conn, const uint32_t nodes[2], uint32_t count,
+                        enum emu_kind kind, bool silent)
+{
+    uint64_t now_ns = emu_now_ns();
+    struct emu_pending pending = {.written_ns = silent ? now_ns - 4 * S_NS : now_ns,
+                                  .quiet_ns = now_ns - 9 * S_NS,
+                                  .waits = true,
+                                  .groups = count,
+                                  .mismatch.node = EMU_PENDING_ANY};
+
+    for (uint32_t g = 0; g < count; g++) {
+        int64_t group = create_group(conn, nodes, 2);
+
+        CU_ASSERT_TRUE_FATAL(group >= 0);
+        pending.group[g] = (struct emu_pending_group){
+            .id = (uint32_t)group,
+            .begun = 1,
+            .number = 1,
+            .since_ns = now_ns - 5 * S_NS,
+            .what = {.kind = (uint8_t)kind, .root = EMU_PENDING_ANY},
+            .name = "MANY",
+        };
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        struct fabric *fabric = fixture.host[nodes[i] / (NODES / HOSTS)].fabric;
+
+        emu_pending_write(&fabric->hostif[nodes[i]]->shared->pending, &pending);
+    }
+}
+
+/* Return how many collectives of groups with this name a standstill report lists. */
+static uint32_t listed(struct json_object *reply, const char *name)
+{
+    struct json_object *list = field(field(reply, "standstill"), "collectives");
+    uint32_t count = 0;
+
+    for (size_t i = 0; i < json_object_array_length(list); i++)
+        count += strcmp(emu_json_text(json_object_array_get_idx(list, i), "name", ""), name) == 0;
+    return count;
+}
+
+/*
+ * Processes of one host report many collectives. They do not use up the list for those of others,
+ * not even if only silent members wait, so that they are examined but not listed.
+ */
+static void standstill__has_space_for_each_host(void)
+{
+    static const struct {
+        enum emu_kind kind;
+        bool silent;
+        uint32_t listed;
+    } c[] = {{EMU_BARRIER, false, 8}, {EMU_MULTICAST, true, 0}};
+
+    for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
+        struct conn conn[5];
+        uint32_t nodes[5];
+        struct json_object *reply;
+        int64_t group;
+
+        fixture_start();
+        for (uint32_t n = 0; n < 5; n++)
+            nodes[n] = (uint32_t)attach(&conn[n], n == 0 ? 0 : n == 1 ? 2 : 1, -1);
+        group = create_group(&conn[0], nodes, 2);
+        write_pending(nodes[0], group, true);
+        write_pending(nodes[1], group, false);
+        group = create_group(&conn[4], nodes + 3, 2);
+        report_many(&conn[2], nodes + 2, 20, c[i].kind, c[i].silent);
+        write_pending(nodes[4], group, true);
+        reply = standstill_of(&conn[0]);
+        CU_ASSERT_EQUAL(listed(reply, "MANY"), c[i].listed);
+        CU_ASSERT_EQUAL(listed(reply, "ALL"), 1); /* and not the other group of that host */
+        json_object_put(reply);
+        for (uint32_t n = 0; n < 5; n++)
+            conn_close(&conn[n]);
+        fixture_end();
+        fixture_free();
+    }
+}
+
 /* A successor does not inherit the report of the process before it. */
 static void standstill__of_a_detached_process_is_discarded(void)
 {
@@ -4269,6 +4352,7 @@ int main(void)
         CASE(replicas__agree_after_random_requests),
         CASE(report__adds_up_all_hosts),
         CASE(standstill__covers_all_hosts),
+        CASE(standstill__has_space_for_each_host),
         CASE(standstill__of_a_detached_process_is_discarded),
         CASE(mcast_buf__is_retired_after_a_remote_death),
         CASE(check__covers_all_hosts_and_names_them),

@@ -535,6 +535,55 @@ static void receive__cts_does_not_end_a_batch(void)
     peers_close(&w);
 }
 
+/*
+ * While a strided put of a peer arrives, this process removes the memory in which the current block
+ * begins. The next block begins there, too, because the step is short. It changes nothing.
+ */
+static void receive__batch_changes_no_removed_memory(void)
+{
+    static uint8_t memory[1024];
+    struct {
+        struct nic_wire_mem mem;
+        struct fabemu_record record;
+        struct fabemu_stride stride;
+        uint8_t data[NIC_INLINE_BYTES - FABEMU_RECORD_UNIT * 2];
+    } first = {.mem = {.head = {.what = NIC_BATCH}, .id = 1},
+               .record = {.offset = (uintptr_t)memory, .op = FABEMU_RECORD_PUT, .strided = 1},
+               .stride = {.step = 1}};
+    struct {
+        struct nic_wire_head head;
+        uint8_t data[NIC_MORE_BYTES];
+    } more = {.head = {.what = NIC_BATCH_MORE}};
+    struct fabemu_req req = {0};
+    uint8_t one = 1;
+    struct peers w;
+    uint32_t seq;
+
+    peers_open(&w, 2, false);
+    CU_ASSERT_EQUAL_FATAL(fabemu_register(w.fab[0], NULL, 0, FABEMU_REMOTE_WRITE | FABEMU_BY_PARTS,
+                                          &first.mem.key),
+                          0);
+    fabemu_region_add(w.fab[0], first.mem.key, memory, 256);
+    fabemu_region_add(w.fab[0], first.mem.key, memory + 256, sizeof memory - 256);
+    CU_ASSERT_EQUAL(fabemu_put(w.fab[1], 0, first.mem.key, (uintptr_t)memory, &one, 1, &req), 0);
+    CU_ASSERT_TRUE_FATAL(fake_finish(w.fake, &req, 1));
+    first.mem.head.check = more.head.check = w.fab[0]->peers[1].rx_check;
+    first.stride.block = sizeof first.data + sizeof more.data + 16;
+    first.record.bytes = sizeof first.data + 2 * sizeof more.data;
+    first.mem.bytes = 2 * FABEMU_RECORD_UNIT + first.record.bytes;
+    seq = w.fab[0]->peers[1].rx_next;
+    send_raw(&w, seq++, &first, sizeof first);
+    send_raw(&w, seq++, &more, sizeof more);
+    CU_ASSERT_EQUAL(memory[0], 0);
+    CU_ASSERT_EQUAL(fabemu_region_remove(w.fab[0], first.mem.key, memory), 0);
+    memset(more.data, 2, sizeof more.data);
+    send_raw(&w, seq, &more, sizeof more);
+    CU_ASSERT_EQUAL(memory[first.stride.block - 1], 2);
+    CU_ASSERT_EQUAL(memory[1], 0);
+    CU_ASSERT_EQUAL(w.fab[0]->peers[1].batch.left, 0);
+    peers_close(&w);
+}
+
 int main(void)
 {
     static const struct test_case cases[] = {
@@ -548,6 +597,7 @@ int main(void)
         CASE(batch__needs_permission),
         CASE(receive__executes_no_invalid_batch),
         CASE(receive__cts_does_not_end_a_batch),
+        CASE(receive__batch_changes_no_removed_memory),
         {0},
     };
 

@@ -58,9 +58,18 @@ static struct json_object *process_at(const struct printing *to, int64_t node)
     return NULL;
 }
 
+/*
+ * Return the rank of the process at @node. Returns -1 if it has none, or if a process of another MPI
+ * job has the same rank, because the lines do not name jobs.
+ */
 static int64_t rank_at(const struct printing *to, int64_t node)
 {
-    return emu_json_number(process_at(to, node), "rank", -1);
+    int64_t rank = emu_json_number(process_at(to, node), "rank", -1);
+    unsigned same = 0;
+
+    for (size_t i = 0; rank >= 0 && i < emu_json_count(to->attached); i++)
+        same += emu_json_number(emu_json_at(to->attached, i), "rank", -1) == rank;
+    return same > 1 ? -1 : rank;
 }
 
 /* Return "node 3" or, if the node has a name, "node 3 (node01)". */
@@ -75,7 +84,7 @@ static const char *node_shown(const struct printing *to, int64_t node,
     return text;
 }
 
-/* Append "rank 3" or, if the process at @node has no rank, "node 3". */
+/* Append "rank 3" or, if the process at @node has no rank of its own, "node 3". */
 static void add_process(struct line *line, const struct printing *to, int64_t node)
 {
     int64_t rank = rank_at(to, node);
@@ -112,7 +121,7 @@ static int64_t number_at(const struct printing *to, struct json_object *nodes, s
     return ranks ? rank_at(to, node) : node;
 }
 
-/* Append "ranks 0-2, 5" or, if a process has no rank, "nodes 0-2, 5". */
+/* Append "ranks 0-2, 5" or, if a process has no rank of its own, "nodes 0-2, 5". */
 static void add_list(struct line *line, const struct printing *to, struct json_object *nodes)
 {
     size_t count = emu_json_count(nodes), ranges = 0;

@@ -30,6 +30,7 @@ STARVED_S = 4  # time without a core
 STARVED_LIMIT_S = 180  # time limit of the test that waits for STARVED_S of time without a core
 AT_A_TIME = 6  # they are idle most of the time
 PATIENCE_S = 90
+TWO_JOBS = ("sh", "-c", '"$@" & "$@"; wait', "sh")  # of two ranks each
 NO_SWITCHES = ("sh", "-c", 'OMPI_MCA_coll=^fabemu exec "$@"', "sh")
 
 # name: (bug, options, command before mpirun, stands still?)
@@ -55,6 +56,7 @@ RUNS = {
     "skip-free": ("skip-free", (), (), True),
     "simulated": ("missing-send", ("--clock", "virtual"), (), True),
     "missing-send": ("missing-send", (), (), True),
+    "two jobs": ("missing-send", (), TWO_JOBS, True),
     "wrong-tag": ("wrong-tag", (), (), True),
     "first wrong tag": ("first-wrong-tag", (), (), True),
     "skip-gather": ("skip-gather", (), (), True),
@@ -86,6 +88,8 @@ class Running:
         seconds = {"off": 6, "one-computes": PATIENCE_S}.get(name, COMPUTES_S)
         go_file = program + ".go"  # one-computes runs until this file exists
         topo, ranks = ("kary:3,2", FLOODS + 1) if bug == "flood" else ("kary:2,2", RANKS)
+        if before is TWO_JOBS:
+            ranks //= 2
         self.err = ""
         out = tempfile.TemporaryFile("w+")
         run = subprocess.Popen(
@@ -330,6 +334,10 @@ class StandstillTest(FabemuCase):
         self.find("missing-send", self.BARRIER + "ranks 0, 2-3$", "#1 has not entered it",
                   "#1 waits in a receive from rank 0, tag 5, 4 bytes at most, for .* s: no "
                   "matching message has arrived$")
+
+    def test_send_missing__in_two_jobs(self):
+        run = self.find("two jobs", r"node \d \(pid \d+, bugs\) waits in a receive from node \d, ")
+        self.assertNotRegex(run.err, r"\branks? \d")
 
     def test_tags_differ(self):
         self.find("wrong-tag",

@@ -47,6 +47,25 @@ def unless_no_sync(run, said):
     return run()
 
 
+def end_of_spawning(start, seconds):
+    """Start a program that calls MPI_Comm_spawn. Returns its process and its output.
+
+    With any transport, a spawned child of Open MPI 4.1.4 sometimes hangs in PMIx_Init(). Then the
+    program is started again. It prints "spawn: wanted" before each call, and the child, once it is
+    initialised, "spawn: there", which distinguishes such a hang from our errors.
+    """
+    for _ in range(5):
+        run = start()
+        try:
+            return run, *run.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            run.send_signal(signal.SIGTERM)
+            out, err = run.communicate()
+            if err.count("spawn: wanted") == err.count("spawn: there"):
+                break
+    return run, out, err
+
+
 RANK = f"ATTACH = {ATTACH!r}\n" + r'''
 import array, json, os, signal, socket, sys, time
 s = socket.socket(socket.AF_UNIX)

@@ -18,7 +18,7 @@ import tempfile
 import time
 import unittest
 
-from cli_helpers import FabemuCase, alive, flat, main, until
+from cli_helpers import FabemuCase, alive, end_of_spawning, flat, main, until
 
 RANKS = 4
 SPAWN_S = 25  # for steps that take 3
@@ -341,19 +341,9 @@ class MpiLifeTest(FabemuCase):
                 self.assertIn("7 attached, 2 at the same time", err)
 
     def spawn(self, profile, times):
-        """Run it; again if Open MPI itself hangs because a spawned child does not start."""
-        for _ in range(5):
-            run = self.start("run", "--topo", "kary:2,2", "--profile", profile, "--", "mpirun",
-                             "-np",
-                             "1", os.path.join(self.build, "spawn"), times)
-            try:
-                return run.communicate(timeout=SPAWN_S)
-            except subprocess.TimeoutExpired:
-                run.send_signal(signal.SIGTERM)
-                out, err = run.communicate()
-                if err.count("spawn: wanted") == err.count("spawn: there"):
-                    return out, err
-        return out, err
+        return end_of_spawning(
+            lambda: self.start("run", "--topo", "kary:2,2", "--profile", profile, "--", "mpirun",
+                               "-np", "1", os.path.join(self.build, "spawn"), times), SPAWN_S)[1:]
 
     def test_large_collectives__use_messages_without_a_wide_group(self):
         # The communicator's first group has 256 states, its wide one 2048; wide ones leave half of

@@ -5,6 +5,7 @@
  *
  *    mpirun -np 3 mpi_strangers --name NAME
  *
+ * The children that the program "spawns" starts are processes of this program, too.
  * Each program checks that no clock goes back, and that messages arrive after they were sent.
  * tests/cli/strangers_test.py has a table with the results.
  */
@@ -33,6 +34,7 @@
 
 struct test {
     struct checks checks;
+    const char *command;
     int ranks;
 };
 
@@ -485,6 +487,58 @@ static void child_communicates(struct test *test)
                 "the child's send fails");
 }
 
+#define CHILDREN 2
+
+/*
+ * All ranks of the parents and children send the time to the next one, again and again. In Open MPI
+ * the first call of MPI_Wtime() returns 0, so children use another clock.
+ */
+static void pass_times(struct test *test, MPI_Comm all)
+{
+    uint64_t sent = monotonic_ns(), received;
+    int rank, ranks, sum = 0;
+    bool late = false;
+
+    MPI_Comm_rank(all, &rank);
+    MPI_Comm_size(all, &ranks);
+    for (int i = 0; i < ROUNDS; i++) {
+        MPI_Sendrecv(&sent, 1, MPI_UINT64_T, (rank + 1) % ranks, 0, &received, 1, MPI_UINT64_T,
+                     (rank + ranks - 1) % ranks, 0, all, MPI_STATUS_IGNORE);
+        sent = monotonic_ns();
+        late |= sent <= received;
+    }
+    checks_that(&test->checks, !late, "a message is received after it was sent");
+    MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, all);
+    checks_that(&test->checks, sum == ranks * (ranks - 1) / 2, "the sum of all ranks");
+    MPI_Comm_free(&all);
+}
+
+/* Start children of all ranks, which run spawned(). On stderr as in spawn.c. */
+static void spawns(struct test *test)
+{
+    char *words[] = {"--name", "spawns", NULL};
+    MPI_Comm children, all;
+
+    if (!test->checks.rank)
+        fprintf(stderr, "spawn: wanted\n");
+    MPI_Comm_spawn(test->command, words, CHILDREN, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children,
+                   MPI_ERRCODES_IGNORE);
+    MPI_Intercomm_merge(children, 0, &all);
+    pass_times(test, all);
+    MPI_Comm_disconnect(&children);
+}
+
+static void spawned(struct test *test, MPI_Comm parent)
+{
+    MPI_Comm all;
+
+    if (!test->checks.rank)
+        fprintf(stderr, "spawn: there\n");
+    MPI_Intercomm_merge(parent, 1, &all);
+    pass_times(test, all);
+    MPI_Comm_disconnect(&parent);
+}
+
 static void reads_input(struct test *test)
 {
     char line[16] = "";
@@ -555,6 +609,7 @@ static const struct {
     {"segfaults", segfaults},
     {"children", children},
     {"child-communicates", child_communicates},
+    {"spawns", spawns},
     {"reads-input", reads_input},
     {"aborts", aborts},
     {"exits", exits},
@@ -563,24 +618,34 @@ static const struct {
     {"stopped", stopped},
 };
 
+static void run_program(struct test *test, const char *name)
+{
+    exchange_once(test);
+    for (size_t i = 0; i < sizeof programs / sizeof programs[0]; i++)
+        if (strcmp(name, programs[i].name) == 0)
+            programs[i].run(test);
+    exchange_once(test);
+}
+
 int main(int argc, char **argv)
 {
-    struct test test = {.checks = {.program = "strangers"}};
+    struct test test = {.checks = {.program = "strangers"}, .command = argv[0]};
     const char *name = "";
     const struct option_row rows[] = {{"name", "NAME", OPTION_TEXT, &name,
                                        "name of the program to run (see the source)"},
                                       {0}};
+    MPI_Comm parent;
     int level, status;
 
     options_read(rows, argc, argv);
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &test.checks.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &test.ranks);
-    exchange_once(&test);
-    for (size_t i = 0; i < sizeof programs / sizeof programs[0]; i++)
-        if (strcmp(name, programs[i].name) == 0)
-            programs[i].run(&test);
-    exchange_once(&test);
+    MPI_Comm_get_parent(&parent);
+    if (parent == MPI_COMM_NULL)
+        run_program(&test, name);
+    else
+        spawned(&test, parent);
     status = checks_sum(&test.checks);
     MPI_Finalize();
     return status;

@@ -44,12 +44,12 @@ struct test {
  * Return a time that ranks may compare. MPI_Wtime() of Open MPI counts from the process's first call
  * of it.
  */
-static double global_s(void)
+static uint64_t monotonic_ns(void)
 {
     struct timespec now;
 
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 /* One thread of each rank exchanges messages that carry the time of their send. */
@@ -63,14 +63,14 @@ static void *exchange(void *argument)
 {
     struct exchange *self = argument;
     int rank = self->test->checks.rank, ranks = self->test->ranks;
-    double sent = global_s(), received, before;
+    uint64_t sent = monotonic_ns(), received, before;
 
     for (int i = 0; i < ROUNDS; i++) {
-        MPI_Sendrecv(&sent, 1, MPI_DOUBLE, (rank + 1 + i % (ranks - 1)) % ranks, self->tag,
-                     &received, 1, MPI_DOUBLE, (rank + ranks - 1 - i % (ranks - 1)) % ranks,
+        MPI_Sendrecv(&sent, 1, MPI_UINT64_T, (rank + 1 + i % (ranks - 1)) % ranks, self->tag,
+                     &received, 1, MPI_UINT64_T, (rank + ranks - 1 - i % (ranks - 1)) % ranks,
                      self->tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         before = sent;
-        sent = global_s();
+        sent = monotonic_ns();
         self->late |= sent <= received;
         self->back |= sent < before;
     }
@@ -312,14 +312,6 @@ static uint64_t rdtsc(void)
 #define rdtscp rdtsc
 #endif
 
-static uint64_t monotonic_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* A reading takes 20 ns. */
 static void counter_is_right(struct test *test, const char *where)
 {
@@ -489,10 +481,7 @@ static void child_communicates(struct test *test)
 
 #define CHILDREN 2
 
-/*
- * All ranks of the parents and children send the time to the next one, again and again. In Open MPI
- * the first call of MPI_Wtime() returns 0, so children use another clock.
- */
+/* All ranks of the parents and children send the time to the next one, again and again. */
 static void pass_times(struct test *test, MPI_Comm all)
 {
     uint64_t sent = monotonic_ns(), received;

@@ -59,8 +59,8 @@ static struct json_object *process_at(const struct printing *to, int64_t node)
 }
 
 /*
- * Return the rank of the process at @node. Returns -1 if it has none, or if a process of another MPI
- * job has the same rank, because the lines do not name jobs.
+ * Return the rank of the process at @node. Returns -1 if it has none, or if a process of another
+ * MPI job has the same rank, because the lines do not name jobs.
  */
 static int64_t rank_at(const struct printing *to, int64_t node)
 {

@@ -41,8 +41,8 @@ struct test {
 /* --- Lamport ------------------------------------------------------------------------- */
 
 /*
- * Return a time that ranks may compare. MPI_Wtime() of Open MPI counts from the process's first call
- * of it.
+ * Return a time that ranks may compare. MPI_Wtime() of Open MPI counts from the process's first
+ * call of it.
  */
 static uint64_t monotonic_ns(void)
 {

@@ -4,8 +4,8 @@
  * this library (`--compute`), and for the fixed time of each call (`--call-ns`).
  *
  * Each call of the program begins with nic_call_begin() and ends with nic_call_end(). Only calls of
- * the thread that has attached take time. On other clocks these functions do nothing, and neither do
- * they in a signal handler that has interrupted a call (nic_sim_enter()).
+ * the thread that has attached take time. On other clocks, and in a signal handler that has
+ * interrupted a call (nic_sim_enter()), these functions do nothing.
  */
 #ifndef NIC_COMPUTE_H
 #define NIC_COMPUTE_H

@@ -27,7 +27,8 @@ static inline void nic_sim_count_section(struct fabemu *fab, uint32_t change)
 /**
  * nic_sim_enter, nic_sim_leave - begin or end a section that a signal handler of the program must
  * not enter while it interrupts it: the thread is about to take a lock of the adapter (`lock` or
- * `sim.turn`), holds it, or counts the time of a call. Does nothing in other threads than the owner.
+ * `sim.turn`), holds it, or counts the time of a call. Only the owner has such sections; these
+ * functions do nothing in other threads.
  */
 static inline void nic_sim_enter(struct fabemu *fab)
 {

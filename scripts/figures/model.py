@@ -8,6 +8,7 @@ points, is an ordinary function. A point that several figures need runs once."""
 from dataclasses import dataclass, field
 from typing import Callable, NamedTuple
 
+START_HOPS = 400_000  # the start and end of fabemu traffic take as long as this many hops
 PACKET_NS = 204.8  # 256 bytes at 10 Gb/s, to estimate the cost of a point
 
 
@@ -100,7 +101,7 @@ class Series:
     def point(self, x, effort):
         time = effort.pick(self.time)
         return Point(self.args + time + self.axis.args(x) + ("--seed", str(effort.seed)),
-                     self.cost(x, time))
+                     START_HOPS + self.cost(x, time))
 
     def shown(self, results, y):
         """The points to draw, in order."""

@@ -308,6 +308,10 @@ class RecoveryTest(unittest.TestCase):
     def test_throughput__dropping_again_has_not_recovered(self):
         self.assertIsNone(recovery.recovery(self.run_of(*[75] * 20, *[60] * 5), 0, 0).took_ns)
 
+    def test_cost_of_a_point__includes_its_start(self):
+        series = model.Series("", (), model.Axis("--load", ""), (), (), 1)
+        self.assertEqual(series.point(0.5, model.Effort(True, 1)).cost, model.START_HOPS + 1)
+
     def test_no_outage__has_no_numbers(self):
         with self.assertRaises(model.Failed):
             recovery.recovery(self.run_of(*[75] * 20), 1, 0)

@@ -84,7 +84,7 @@ PUBLIC int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeou
         fabemu_clock_original(&cache, "ppoll");
     struct limited limited;
 
-    if (!count && only_sleeps(timeout))
+    if (!count && !mask && only_sleeps(timeout)) /* with a mask, a signal may end the wait */
         return 0;
     limited = limited_begin(timeout);
     return limited_end(&limited, function(fds, count, timeout, mask));
@@ -131,7 +131,7 @@ PUBLIC int pselect(int count, fd_set *restrict in, fd_set *restrict out, fd_set 
         fabemu_clock_original(&cache, "pselect");
     struct limited limited;
 
-    if (!in && !out && !except && only_sleeps(timeout))
+    if (!in && !out && !except && !mask && only_sleeps(timeout))
         return 0;
     limited = limited_begin(timeout);
     return limited_end(&limited, function(count, in, out, except, timeout, mask));

@@ -146,6 +146,40 @@ static void sleep__by_the_hosts_clock_is_noted(void)
     simulated.refuses = false;
 }
 
+static volatile sig_atomic_t signals;
+
+static void count_signal(int number)
+{
+    (void)number;
+    signals++;
+}
+
+/* A signal that only the mask permits ends a wait for nothing, at once. */
+static void sleep__with_a_mask_ends_by_a_signal(void)
+{
+    const struct sigaction action = {.sa_handler = count_signal};
+    const struct timespec long_time = {.tv_sec = 1000};
+    sigset_t usr1, before;
+
+    simulated.sleeps = 0;
+    fabemu_clock_follow(&simulated_clock);
+    sigemptyset(&usr1);
+    sigaddset(&usr1, SIGUSR1);
+    sigaction(SIGUSR1, &action, NULL);
+    sigprocmask(SIG_BLOCK, &usr1, &before);
+    raise(SIGUSR1);
+    CU_ASSERT_EQUAL(ppoll(NULL, 0, &long_time, &before), -1);
+    CU_ASSERT_EQUAL(errno, EINTR);
+    CU_ASSERT_EQUAL(signals, 1);
+    raise(SIGUSR1);
+    CU_ASSERT_EQUAL(pselect(0, NULL, NULL, NULL, &long_time, &before), -1);
+    CU_ASSERT_EQUAL(errno, EINTR);
+    CU_ASSERT_EQUAL(signals, 2);
+    CU_ASSERT_EQUAL(simulated.sleeps, 0);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    fabemu_clock_follow(NULL);
+}
+
 static void clocks__of_system_calls_and_C11_are_simulated(void)
 {
     struct timezone zone = {.tz_minuteswest = 4711};
@@ -406,6 +440,7 @@ int main(void)
         CASE(sleep__until_a_time_ends_then),
         CASE(sleep__with_a_wrong_duration_fails),
         CASE(sleep__by_the_hosts_clock_is_noted),
+        CASE(sleep__with_a_mask_ends_by_a_signal),
         CASE(clocks__of_system_calls_and_C11_are_simulated),
         CASE(timer__measures_the_hosts_time),
         CASE(timer__of_cpu_time_is_not_changed),

@@ -245,13 +245,19 @@ static void outside_ends(const struct emu_lockstep *lockstep, struct emu_hostif 
     hostif->sim_now_ps = later(hostif->sim_now_ps, lockstep->reached_ps);
 }
 
-/* Ask the kernel whether a running process is asleep. */
+/*
+ * Ask the kernel whether a running process is asleep. This takes a long time if many processes run
+ * on few cores, so do not ask about a process that has begun a wait since the last check.
+ */
 static void check_asleep(const struct emu_lockstep *lockstep, struct emu_hostif *hostif,
                          uint64_t now_ns)
 {
+    bool was_awake = hostif->sim_checked != hostif->sim_seen;
+
+    hostif->sim_checked = hostif->sim_seen;
     if (!hostif->pid || hostif->sim_seen != hostif->sim_ended)
         return;
-    if (atomic_load_explicit(&hostif->shared->sim.requests, memory_order_relaxed) ||
+    if (was_awake || atomic_load_explicit(&hostif->shared->sim.requests, memory_order_relaxed) ||
         !emu_is_asleep(hostif->pid)) {
         outside_ends(lockstep, hostif);
     } else if (!hostif->asleep_ns) {

@@ -80,8 +80,9 @@ struct emu_hostif {
     struct emu_entry batch[EMU_HOSTIF_BATCH];
 
     /* Clock virtual, owned by the thread that advances the time (emu/worker/lockstep.h). */
-    uint32_t sim_seen;  /* waits of the process that this thread has seen */
-    uint32_t sim_ended; /* waits of the process that have ended */
+    uint32_t sim_seen;    /* waits of the process that this thread has seen */
+    uint32_t sim_ended;   /* waits of the process that have ended */
+    uint32_t sim_checked; /* sim_seen when this thread last checked whether the process is asleep */
     /* number of quiet segments (simtime.h) that have arrived during wait number sim_quiet_of */
     uint32_t sim_quiet;
     uint32_t sim_quiet_of;

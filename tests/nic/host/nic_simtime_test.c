@@ -411,44 +411,6 @@ static void sleep__is_outside_unless_the_daemon_owes_a_reply(void)
     CU_ASSERT_EQUAL(outside_ns(0, asleep_at_the_end_main), 0); /* as in MPI_Finalize() */
 }
 
-/* How often the fabric has asked the kernel whether a process sleeps. */
-static atomic_uint asked;
-
-bool __real_emu_is_asleep(pid_t pid);
-bool __wrap_emu_is_asleep(pid_t pid);
-
-bool __wrap_emu_is_asleep(pid_t pid)
-{
-    atomic_fetch_add(&asked, 1);
-    return __real_emu_is_asleep(pid);
-}
-
-/* Node 1 waits again and again for the time of several checks. */
-static void *waits_main(void *argument)
-{
-    static const struct timespec between = {.tv_nsec = 1000000};
-    struct process *p = argument;
-
-    nic_sim_begin(p->fab);
-    fabemu_await_time(p->fab);
-    for (uint32_t i = 0; p->node == 1 && i < 200; i++) {
-        nanosleep(&between, NULL);
-        fabemu_progress(p->fab);
-        fabemu_progress(p->fab); /* this poll waits */
-    }
-    depart(p);
-    return NULL;
-}
-
-static void sleep__is_not_looked_for_while_the_process_begins_waits(void)
-{
-    atomic_store(&asked, 0);
-    outside_ns(0, waits_main);
-    CU_ASSERT_TRUE(atomic_load(&asked) < 5); /* of ten checks */
-    outside_ns(0, asleep_main);
-    CU_ASSERT_TRUE(atomic_load(&asked) >= 5);
-}
-
 #define ALARM_PS UINT64_C(1000000000)
 #define AGENT_NS 20000000 /* host time that the agent takes to react to the alarm */
 
@@ -986,7 +948,6 @@ int main(void)
         CASE(compute__is_not_measured_without_a_counter),
         CASE(sleep__is_reported_if_it_is_long),
         CASE(sleep__is_outside_unless_the_daemon_owes_a_reply),
-        CASE(sleep__is_not_looked_for_while_the_process_begins_waits),
         CASE(wait__does_not_end_while_time_stands_at_an_alarm),
         CASE(host_time__has_no_unknown_bits),
         CASE(wait__is_not_ended_by_each_piece_of_a_long_message),

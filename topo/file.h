@@ -43,8 +43,10 @@ struct plug {
     const char *remote; /* the remote device's name in the text, until all devices are read */
     uint32_t remote_length;
     uint32_t line;
-    uint8_t rate;      /* topo_rate_scan(); 0: not given */
-    bool rate_unknown; /* the line has a rate that is not known */
+    uint8_t rate; /* topo_rate_scan(); 0: not given */
+    /* a rate in the line that is not known, and its length; NULL: none */
+    const char *unknown_rate;
+    uint8_t unknown_length;
 };
 
 struct file {
@@ -64,7 +66,6 @@ struct file {
     uint32_t current; /* device whose ports the current lines list, or TOPO_NONE */
     uint32_t level;   /* level for the next switch, or TOPO_NONE */
     uint64_t guid;    /* GUID for the next device, or 0 */
-    char rate[16];    /* the first rate that is not known; "": none */
 };
 
 /** file_fail - write one line for the user; @line 0: no particular line. Returns -EINVAL. */

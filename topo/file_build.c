@@ -65,7 +65,8 @@ static int ends_mirror(struct file *file)
                                               .remote_port = plug->port,
                                               .line = plug->line,
                                               .rate = plug->rate,
-                                              .rate_unknown = plug->rate_unknown};
+                                              .unknown_rate = plug->unknown_rate,
+                                              .unknown_length = plug->unknown_length};
     }
     file->plugs *= 2;
     qsort(both, file->plugs, sizeof *both, by_port);
@@ -78,6 +79,15 @@ static uint8_t lower_rate(uint8_t a, uint8_t b)
     if (!a || !b)
         return a ? a : b;
     return topo_rate_ps(a) >= topo_rate_ps(b) ? a : b;
+}
+
+/* Count the cable of @plug if its rate is not known. Only one end of each cable counts. */
+static void note_rate(struct topo_parts *parts, const struct plug *plug)
+{
+    if (!plug->unknown_rate || plug->rate || plug->device > plug->remote_device)
+        return;
+    if (!parts->rate_unknown++)
+        snprintf(parts->rate, sizeof parts->rate, "%.*s", plug->unknown_length, plug->unknown_rate);
 }
 
 /* Keep one end per port. Drop cables to devices that are not emulated, or to the device itself. */
@@ -100,7 +110,10 @@ static int ends_merge(struct file *file, struct topo_parts *parts)
                     plug->remote_port, last->line, NAME(file, last->remote_device),
                     last->remote_port);
             last->rate = lower_rate(last->rate, plug->rate);
-            last->rate_unknown |= plug->rate_unknown;
+            if (!last->unknown_rate) {
+                last->unknown_rate = plug->unknown_rate;
+                last->unknown_length = plug->unknown_length;
+            }
             continue;
         }
         file->plug[kept++] = *plug;
@@ -116,8 +129,7 @@ static int ends_merge(struct file *file, struct topo_parts *parts)
         }
         if (file->device[plug->device].kind != DEVICE_OTHER &&
             file->device[plug->remote_device].kind != DEVICE_OTHER) {
-            parts->rate_unknown += plug->rate_unknown && !plug->rate &&
-                                   plug->device < plug->remote_device;
+            note_rate(parts, plug);
             file->plug[kept++] = *plug;
         }
     }
@@ -316,7 +328,6 @@ int file_graph(struct topo_graph **ret, struct file *file)
         err = devices_number(file, &size);
     if (err)
         return err;
-    memcpy(parts.rate, file->rate, sizeof parts.rate);
     struct topo_graph *graph = topo_graph_new(&size, NULL);
 
     if (!graph)

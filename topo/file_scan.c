@@ -221,26 +221,30 @@ static void read_title(struct device *device, const struct cursor *c)
 
 /*
  * Report an error if a word resembles a known rate but is none, such as "4xFRD". Note any other
- * rate that is not known, such as "4xFOO".
+ * rate that is not known, such as "4xFOO", or "4x???" where ibnetdiscover does not know the rate.
  */
-static int check_rate(struct file *file, struct plug *plug, const char *word, size_t length)
+static int check_rate(const struct file *file, struct plug *plug, const char *word, size_t length)
 {
-    char text[sizeof file->rate], names[TOPO_RATES][16];
+    char text[sizeof((struct topo_parts *)0)->rate], names[TOPO_RATES][16];
 
     if (length >= sizeof text)
         return 0;
     memcpy(text, word, length); /* copied because no NUL follows the word */
     text[length] = '\0';
     size_t digits = strspn(text, "0123456789");
-    if (!digits || text[0] == '0' || length < digits + 3 || text[digits] != 'x' ||
-        !isalpha((unsigned char)text[digits + 1]))
+    if (!digits || text[0] == '0' || length < digits + 3 || text[digits] != 'x')
+        return 0;
+    bool is_named = isalpha((unsigned char)text[digits + 1]);
+    if (!is_named && text[digits + 1] != '?')
         return 0;
     struct nearest nearest = nearest_to(text);
-    for (uint8_t rate = 1; rate < TOPO_RATES; rate++)
+    for (uint8_t rate = 1; is_named && rate < TOPO_RATES; rate++)
         nearest_try(&nearest, topo_rate_name(rate, names[rate]));
     if (!nearest.name) {
-        plug->rate_unknown = true;
-        memcpy(file->rate, file->rate[0] ? file->rate : text, sizeof file->rate);
+        if (plug->unknown_rate)
+            return 0;
+        plug->unknown_rate = word;
+        plug->unknown_length = (uint8_t)length;
         return 0;
     }
     return file_fail(file, file->line, "'%s' is not the rate of a cable%s", text,
@@ -248,7 +252,7 @@ static int check_rate(struct file *file, struct plug *plug, const char *word, si
 }
 
 /* Read the rate of a cable: a word in the comment after all quoted text. Errors: -EINVAL. */
-static int read_rate(struct file *file, const struct cursor *c, struct plug *plug)
+static int read_rate(const struct file *file, const struct cursor *c, struct plug *plug)
 {
     const char *comment = memchr(c->at, '#', (size_t)(c->end - c->at));
     const char *quote = comment ? memrchr(comment, '"', (size_t)(c->end - comment)) : NULL;

@@ -117,7 +117,7 @@ struct topo_parts {
     uint32_t backplane;    /* links inside chassis, which need no cables */
     uint32_t left_out;     /* devices in the file that are neither nodes nor switches */
     uint32_t loops;        /* cables in the file from a switch to itself */
-    uint32_t rate_unknown; /* cables in the file with a rate that is not known; */
+    uint32_t rate_unknown; /* cables in the file whose rate is not known */
     char rate[16];         /* the first such rate */
 };
 

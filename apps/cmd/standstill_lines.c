@@ -65,11 +65,15 @@ static struct json_object *process_at(const struct printing *to, int64_t node)
 static int64_t rank_at(const struct printing *to, int64_t node)
 {
     int64_t rank = emu_json_number(process_at(to, node), "rank", -1);
-    unsigned same = 0;
 
-    for (size_t i = 0; rank >= 0 && i < emu_json_count(to->attached); i++)
-        same += emu_json_number(emu_json_at(to->attached, i), "rank", -1) == rank;
-    return same > 1 ? -1 : rank;
+    for (size_t i = 0; rank >= 0 && i < emu_json_count(to->attached); i++) {
+        struct json_object *other = emu_json_at(to->attached, i);
+
+        if (emu_json_number(other, "rank", -1) == rank &&
+            emu_json_number(other, "node", -1) != node)
+            return -1;
+    }
+    return rank;
 }
 
 /* Return "node 3" or, if the node has a name, "node 3 (node01)". */

@@ -11,12 +11,15 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "apps/base/message.h"
@@ -348,27 +351,70 @@ close_fd:
     return -EIO;
 }
 
+/* Call @each for all sockets in a folder or, if !@all, for those of fabrics on several hosts. */
+static int list_dir(const char *dir, bool all, void (*each)(void *context, const char *name),
+                    void *context, char *error, size_t error_bytes)
+{
+    struct dirent **entries;
+    int count = scandir(dir, &entries, NULL, alphasort);
+
+    if (count < 0)
+        return fail(-errno, error, error_bytes, "cannot list %s: %s", dir, strerror(errno));
+    for (int i = 0; i < count; i++) {
+        char *end = strrchr(entries[i]->d_name, '.');
+        if (end && strcmp(end, SUFFIX) == 0) {
+            *end = '\0';
+            if (all || is_of_hosts(entries[i]->d_name))
+                each(context, entries[i]->d_name);
+        }
+        free(entries[i]);
+    }
+    free(entries);
+    return 0;
+}
+
 /*
- * Remove the socket and the address vectors of fabric @name if it has crashed. Do not if it is
- * @own, for which clear_path() prints a message.
+ * Return whether the folder is on a file system that other machines cannot share. On a shared one,
+ * a fabric of another machine looks crashed, because its socket refuses connections from here.
+ */
+static bool is_local(int folder)
+{
+    static const uint32_t local[] = {TMPFS_MAGIC,       RAMFS_MAGIC,     EXT4_SUPER_MAGIC,
+                                     BTRFS_SUPER_MAGIC, XFS_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC};
+    struct statfs fs;
+
+    if (fstatfs(folder, &fs))
+        return false;
+    for (size_t i = 0; i < sizeof local / sizeof local[0]; i++)
+        if ((uint32_t)fs.f_type == local[i])
+            return true;
+    return false;
+}
+
+/*
+ * Remove the socket and the address vectors of fabric @name if it has crashed. Skip @own, the
+ * fabric whose socket this process has just made.
  */
 static void sweep(void *own, const char *name)
 {
     char dir[512], error[512], path[sizeof((struct sockaddr_un *)0)->sun_path];
     struct stat st;
 
-    if (strcmp(name, own) == 0 || paths_of(path, sizeof path, name, error, sizeof error))
+    if (strcmp(name, own) == 0)
         return;
     int lock = open_dir_for(name, dir, sizeof dir, error, sizeof error);
     if (lock < 0)
         return;
-    flock(lock, LOCK_EX);
-    int fd = lstat(path, &st) == 0 && S_ISSOCK(st.st_mode) ? connect_to(path) : -ENOENT;
-    if (fd >= 0)
-        close(fd);
-    if (fd == -ECONNREFUSED) {
-        unlink(path);
-        unlink_vectors(lock, name);
+    if (is_local(lock) && socket_path(path, sizeof path, dir, name, error, sizeof error) == 0 &&
+        flock(lock, LOCK_EX) == 0) {
+        int fd = lstat(path, &st) == 0 && S_ISSOCK(st.st_mode) ? connect_to(path) : -ENOENT;
+
+        if (fd >= 0)
+            close(fd);
+        if (fd == -ECONNREFUSED) {
+            unlink(path);
+            unlink_vectors(lock, name);
+        }
     }
     close(lock);
 }
@@ -394,7 +440,7 @@ int paths_listen(struct paths_socket *ret, int *fd, const char *name, char *erro
     }
     close(lock); /* unlocks */
     if (!err)
-        paths_list(sweep, (void *)name, more, sizeof more);
+        list_dir(dir, true, sweep, (void *)name, more, sizeof more);
     return err;
 }
 
@@ -540,28 +586,6 @@ bool paths_supervised_by(const char *name, pid_t owner)
     bound_path(bound, path);
     inode = listening_inode(bound);
     return inode && procs_child_has_socket(owner, inode);
-}
-
-/* Call @each for all sockets in a folder or, if !@all, for those of fabrics on several hosts. */
-static int list_dir(const char *dir, bool all, void (*each)(void *context, const char *name),
-                    void *context, char *error, size_t error_bytes)
-{
-    struct dirent **entries;
-    int count = scandir(dir, &entries, NULL, alphasort);
-
-    if (count < 0)
-        return fail(-errno, error, error_bytes, "cannot list %s: %s", dir, strerror(errno));
-    for (int i = 0; i < count; i++) {
-        char *end = strrchr(entries[i]->d_name, '.');
-        if (end && strcmp(end, SUFFIX) == 0) {
-            *end = '\0';
-            if (all || is_of_hosts(entries[i]->d_name))
-                each(context, entries[i]->d_name);
-        }
-        free(entries[i]);
-    }
-    free(entries);
-    return 0;
 }
 
 int paths_list(void (*each)(void *context, const char *name), void *context, char *error,

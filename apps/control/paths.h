@@ -35,7 +35,8 @@ int paths_check_name(const char *name, char *error, size_t error_bytes);
 /**
  * paths_listen - make the socket of fabric @name and listen on it. If the folder has a socket of
  * that name on which nobody listens, removes it and prints a line about it. Then also removes the
- * sockets of other fabrics that have crashed. SO_PEERCRED gives clients the credentials of the
+ * sockets of other fabrics that have crashed, if the folder's file system is not shared between
+ * machines. SO_PEERCRED gives clients the credentials of the
  * calling process.
  * Errors, with one line in @error: -EADDRINUSE, a fabric of this name runs; others.
  */

@@ -382,7 +382,7 @@ struct collectives {
     struct daemon *daemon;
     struct json_object *list;
     uint64_t now_ns;
-    uint32_t count;               /* elements of the list that are used up */
+    uint32_t count; /* space used: by listed collectives, and by unlisted ones of other hosts */
     uint32_t count_of[HOSTS_MAX]; /* by host: those for groups that its processes made */
 };
 
@@ -400,8 +400,9 @@ static void parts_find(const struct daemon *daemon, struct group_view *group,
 
 /*
  * Examine the oldest collective of a group that a process of @host has made. This needs calls to
- * all hosts. So a collective of a host other than the coordinator uses up space even if it is not
- * listed. Otherwise a host could report any number of them, and each report would take longer.
+ * all hosts. So a collective of a host other than the coordinator uses space even if it is not
+ * listed. Otherwise a host could have any number of them examined, and each standstill report would
+ * take longer.
  */
 static void collective_examine(void *context, uint32_t id, uint32_t host, const uint32_t *nodes,
                                uint32_t count)

@@ -246,8 +246,8 @@ static void outside_ends(const struct emu_lockstep *lockstep, struct emu_hostif 
 }
 
 /*
- * Ask the kernel whether a running process is asleep. This takes a long time if many processes run
- * on few cores, so do not ask about a process that has begun a wait since the last check.
+ * Check whether a running process is asleep. A process that has begun a wait since the last check
+ * was awake, so do not ask the kernel about it: this takes long if many processes share few cores.
  */
 static void check_asleep(const struct emu_lockstep *lockstep, struct emu_hostif *hostif,
                          uint64_t now_ns)

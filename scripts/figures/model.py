@@ -8,7 +8,7 @@ points, is an ordinary function. A point that several figures need runs once."""
 from dataclasses import dataclass, field
 from typing import Callable, NamedTuple
 
-START_HOPS = 400_000  # the start and end of fabemu traffic take as long as this many hops
+START_HOPS = 400_000  # simulating these takes as long as the start and end of fabemu traffic
 PACKET_NS = 204.8  # 256 bytes at 10 Gb/s, to estimate the cost of a point
 
 

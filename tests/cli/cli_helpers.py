@@ -51,10 +51,12 @@ def end_of_spawning(start, seconds):
     """Start a program that calls MPI_Comm_spawn. Returns its process and its output.
 
     With any transport, a spawned child of Open MPI 4.1.4 sometimes hangs in PMIx_Init(). Then the
-    program is started again. It prints "spawn: wanted" before each call, and the child, once it is
-    initialised, "spawn: there", which distinguishes such a hang from our errors.
+    program is started again, with a message. The parent prints "spawn: wanted" before each call,
+    and a child "spawn: there" after MPI_Init. If these counts are equal, the hang is our error.
     """
-    for _ in range(5):
+    for attempt in range(4):
+        if attempt:
+            print("RUN AGAIN: a spawned child has not started", file=sys.stderr)
         run = start()
         try:
             return run, *run.communicate(timeout=seconds)

@@ -5,7 +5,7 @@
  *
  *    mpirun -np 3 mpi_strangers --name NAME
  *
- * The children that the program "spawns" starts are processes of this program, too.
+ * The program "spawns" starts more processes of mpi_strangers.
  * Each program checks that no clock goes back, and that messages arrive after they were sent.
  * tests/cli/strangers_test.py has a table with the results.
  */
@@ -502,7 +502,10 @@ static void pass_times(struct test *test, MPI_Comm all)
     MPI_Comm_free(&all);
 }
 
-/* Start children of all ranks, which run spawned(). On stderr as in spawn.c. */
+/*
+ * Start processes that run spawned(). Both functions print the lines on stderr that cli_helpers.py
+ * counts.
+ */
 static void spawns(struct test *test)
 {
     char *words[] = {"--name", "spawns", NULL};

@@ -343,13 +343,13 @@ static void topo_read__keeps_rates(void)
 static void topo_read__counts_unknown_rates(void)
 {
     struct topo_graph *graph =
-        graph_from("Switch 4 \"s\"\n[1] \"a\"[1] # \"a\" lid 1 4xFOO\n[2] \"b\"[1] # 4xBAR\n"
-                   "[3] \"c\"[1] # 4xFOO\n"
-                   "Ca 1 \"a\"\n[1] \"s\"[1] # lid 1 lmc 0 \"s\" lid 2 4xFOO\n"
-                   "Ca 1 \"b\"\nCa 1 \"c\"\n[1] \"s\"[3] # \"s\" 0xfee 4xHDR\n");
+        graph_from("Switch 4 \"s\"\n[1] \"a\"[1] # 4xFOO\n[2] \"b\"[1] # \"b\" lid 1 4x??\?\n"
+                   "[3] \"c\"[1] # 4xBAR 4xFOO\n"
+                   "Ca 1 \"a\"\n[1] \"s\"[1] # \"s\" 0xfee 4xHDR\n"
+                   "Ca 1 \"b\"\n[1] \"s\"[2] # lid 1 lmc 0 \"s\" lid 2 4xFOO\nCa 1 \"c\"\n");
 
     CU_ASSERT_EQUAL(graph->parts.rate_unknown, 2);
-    CU_ASSERT_STRING_EQUAL(graph->parts.rate, "4xFOO");
+    CU_ASSERT_STRING_EQUAL(graph->parts.rate, "4x??\?");
     topo_free(graph);
 }
 

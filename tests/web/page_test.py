@@ -1055,6 +1055,7 @@ class Played(InBrowser):
         still = {"event": "standstill", "standstill": {"for_ns": 6 * 10**9}}
         ranks = [{"node": n, "pid": 1, "rank": (n + 1) % nodes, "command": "p"}
                  for n in range(nodes)]
+        jobs = [{**process, "rank": process["node"] % 4} for process in ranks]  # two jobs
 
         def waits(*pairs, **more):
             return {**still, "attached": [{"node": node, "receive": {
@@ -1108,6 +1109,9 @@ class Played(InBrowser):
                 (shape, [*looks(processes=ranks), waits((1, 0), (0, 2), (2, 1), (3, 1))],
                  "Nothing has moved for 6.00 s: ranks 2, 1 and 3 wait for each other in a cycle, "
                  "each in a receive."),
+                (shape, [*looks(processes=jobs), waits((1, 0), (0, 2), (2, 1))],
+                 "Nothing has moved for 6.00 s: nodes 1 (rank 1), 0 (rank 0) and 2 (rank 2) wait "
+                 "for each other in a cycle, each in a receive."),
                 (shape, [*looks(), waits((1, 0), (2, 0))], "Nothing has moved for 6.00 s: 2 "
                  "processes wait in a receive for node 0, which does not wait for the network."),
                 (shape, [*looks(), waits((1, 1))],

@@ -303,8 +303,9 @@ static bool ends_within(const struct coordinator *coord, int ms)
 
 /*
  * Wait for the next message, like conn_wait(), for at most @left_ms, but no longer than
- * END_CHECK_MS. Errors: as conn_wait(); -ECANCELED, this host must end, and the wait may be cut
- * short (may_end).
+ * END_CHECK_MS. Errors: as conn_wait(), where -ETIMEDOUT means that nothing came in this time: if
+ * time is left, call again; -ECANCELED, this host must end, and the wait may be cut short
+ * (may_end).
  */
 static int agent_wait(struct coordinator_agent *agent, struct json_object **message,
                       int64_t left_ms)
@@ -323,19 +324,15 @@ static uint64_t end_ms(const struct coordinator *coord)
 }
 
 /*
- * If the fabric must end, shorten this operation, because the supervisor waits only for a limited
- * time until the fabric begins to end. Otherwise a host that answers late could prevent the final
- * report. Returns whether the operation was shortened now.
+ * If the fabric must end, limit the rest of this operation to end_ms(). The supervisor waits only
+ * for a limited time until the fabric begins to end, so a late host could cost the final report.
+ * Returns the earlier one of @until_ms and the end of this time.
  */
-static bool operation_hurry(struct coordinator *coord)
+static int64_t shortened_ms(struct coordinator *coord, int64_t until_ms)
 {
-    if (coord->limits || coord->hurries || coord->may_end || !ends_within(coord, 0))
-        return false;
-    coord->hurries = true;
-    for (uint32_t h = 1; h < coord->config.count; h++)
-        if (coord->agent[h].left_ms > 0 && (uint64_t)coord->agent[h].left_ms > end_ms(coord))
-            coord->agent[h].left_ms = (int64_t)end_ms(coord);
-    return true;
+    if (!coord->limits && !coord->may_end && !coord->end_by_ms && ends_within(coord, 0))
+        coord->end_by_ms = coordinator_deadline_ms(end_ms(coord));
+    return coord->end_by_ms && coord->end_by_ms < until_ms ? coord->end_by_ms : until_ms;
 }
 
 /*
@@ -352,26 +349,25 @@ static bool message_take(struct coordinator_agent *agent, struct json_object *me
 }
 
 /*
- * Wait for the reply to call @number until @until_ms. @hurries: call operation_hurry() during the
- * wait. Returns NULL if the other host is lost, or if this host must end. If the reply arrives
- * after that, it is ignored.
+ * Wait for the reply to call @number until @until_ms. @may_shorten: the wait ends earlier if the
+ * fabric must end meanwhile. Returns NULL if the other host is lost, or if this host must end. If
+ * the reply arrives after that, it is ignored.
  */
 static struct json_object *reply_await(struct coordinator_agent *agent, int64_t number,
-                                       int64_t until_ms, bool hurries)
+                                       int64_t until_ms, bool may_shorten)
 {
     struct coordinator *coord = agent->coord;
     struct json_object *message;
     uint32_t late = 0; /* messages that arrived after the deadline */
 
-    if (!coord->hurries)
+    if (!coord->end_by_ms)
         until_ms = coordinator_query_until_ms(agent, until_ms);
     while (!agent->lost) {
-        int64_t most_ms = hurries && operation_hurry(coord) ? coordinator_deadline_ms(end_ms(coord))
-                                                            : until_ms;
         int64_t left_ms;
         int err = conn_flush(&agent->conn);
 
-        until_ms = most_ms < until_ms ? most_ms : until_ms;
+        if (may_shorten && !coord->end_by_ms)
+            until_ms = shortened_ms(coord, until_ms);
         left_ms = until_ms - emu_now_ms();
         if (!err || err == -EAGAIN)
             err = agent_wait(agent, &message, left_ms);
@@ -428,7 +424,7 @@ static void limit_calls(struct coordinator *coord, uint64_t most_ms)
 
 void coordinator_operation(struct coordinator *coord)
 {
-    coord->hurries = false;
+    coord->end_by_ms = 0;
     if (!coord->limits)
         limit_calls(coord, coord->config.call_ms);
 }
@@ -442,7 +438,7 @@ void coordinator_limit_calls(struct coordinator *coord, bool limits)
 /* Let the calls of this operation wait for the host for @more_ms more. */
 static void operation_extend(struct coordinator_agent *agent, int64_t more_ms)
 {
-    if (!agent->coord->limits && !agent->coord->hurries)
+    if (!agent->coord->limits)
         agent->left_ms += more_ms;
 }
 
@@ -515,10 +511,13 @@ static int call_all(struct coordinator *coord, const struct call *call, struct j
         if (call->only && h != call->only)
             continue;
         operation_extend(&coord->agent[h], CALL_MORE_MS);
-        most_ms = agent_read_ms(&coord->agent[h], until_ms);
-        reply = call->until_ms && !coord->limits
-                    ? reply_await(&coord->agent[h], number, most_ms, false)
-                    : agent_reply(&coord->agent[h], number, most_ms);
+        if (call->until_ms && !coord->limits) {
+            most_ms = agent_read_ms(&coord->agent[h], until_ms);
+            reply = reply_await(&coord->agent[h], number, most_ms, false);
+        } else {
+            most_ms = agent_read_ms(&coord->agent[h], shortened_ms(coord, until_ms));
+            reply = agent_reply(&coord->agent[h], number, most_ms);
+        }
         failed = reply                   ? coordinator_error_of(reply, 0)
                  : !coord->agent[h].lost ? -ECANCELED
                  : call->only            ? -EHOSTDOWN

@@ -172,8 +172,9 @@ uint64_t coordinator_groups_refused(const struct coordinator *coord, uint32_t ho
 
 /**
  * coordinator_operation - begin an operation, such as attaching a process: all its calls together
- * wait for each host for at most call_ms, plus 50 ms for each call. A host that exceeds this limit
- * is lost. Otherwise a host that replies to each call just in time could occupy the daemon's thread
+ * wait for each host for at most call_ms, plus 50 ms for each call. When the fabric must end, all
+ * waits together take at most three quarters of last_ms more. A host that exceeds this limit is
+ * lost. Otherwise a host that replies to each call just in time could occupy the daemon's thread
  * for long.
  */
 void coordinator_operation(struct coordinator *coord);

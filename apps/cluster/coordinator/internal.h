@@ -111,10 +111,11 @@ struct coordinator {
     int kept_fd;   /* eventfd: readable when there are kept messages to handle, or when output that
                     * waited for space can be sent */
     int64_t calls; /* number of the last call */
-    bool may_end;  /* a wait for a reply ends when signal_fd or owner_fd is readable */
-    bool ends;     /* coordinator_call_last() was canceled, so it does not wait again */
-    bool limits;   /* coordinator_limit_calls() */
-    bool hurries;  /* the fabric must end, so this operation was shortened */
+    /* the calls of this operation wait until then, because the fabric must end; 0: it need not */
+    int64_t end_by_ms;
+    bool may_end;              /* a wait for a reply ends when signal_fd or owner_fd is readable */
+    bool ends;                 /* coordinator_call_last() was canceled, so it does not wait again */
+    bool limits;               /* coordinator_limit_calls() */
     struct fabric_totals *sum; /* sum over all hosts, while a call "totals" is in progress */
     struct fabric_totals totals[HOSTS_MAX];
     uint64_t lost_links[HOSTS_MAX]; /* by host: bit per host to which it has lost a link */

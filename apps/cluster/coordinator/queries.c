@@ -18,7 +18,10 @@
 
 /* for how many operations the time limit of a request leaves time; more are rare */
 #define OPERATIONS 8u
-/* how often a channel is read for a late reply; one read gets at least 4 KiB, a channel has 208 */
+/*
+ * reads of a channel to find a late reply: each gets at least 4 KiB if there is as much, and a
+ * socket holds 208 KiB by default
+ */
 #define LATE_READS 64
 
 /* --- audits added up ---------------------------------------------------------------------- */

@@ -128,10 +128,15 @@ export function standstillMarks(status) {
   };
 }
 
-/** Return a node's name, or the rank of its process if it has one. @model: Model.numbered. */
+/**
+ * Return a node's name, or the rank of its process if no process of another MPI job has the same
+ * one. @model: Model.numbered.
+ */
 export function partyName(model, node) {
   const rank = model.processes?.[node]?.rank ?? -1;
-  return rank >= 0 ? `rank ${rank}` : model.nodeName(node);
+  const isUnique = rank >= 0 &&
+    model.processes.filter((process) => process?.rank === rank).length === 1;
+  return isUnique ? `rank ${rank}` : model.nodeName(node);
 }
 
 /** Return the names of several nodes: "ranks 1, 2 and 5". */

@@ -25,10 +25,10 @@ static inline void nic_sim_count_section(struct fabemu *fab, uint32_t change)
 }
 
 /**
- * nic_sim_enter, nic_sim_leave - begin or end a section that a signal handler of the program must
- * not enter while it interrupts it: the thread is about to take a lock of the adapter (`lock` or
- * `sim.turn`), holds it, or counts the time of a call. Only the owner has such sections; these
- * functions do nothing in other threads.
+ * nic_sim_enter, nic_sim_leave - begin or end a section of the owner's code: it is about to take a
+ * lock of the adapter (`lock` or `sim.turn`), holds it, or counts the time of a call. A signal
+ * handler of the program that interrupts the section must not take a lock of the adapter, wait in
+ * simulated time, or count a call. These functions do nothing in other threads.
  */
 static inline void nic_sim_enter(struct fabemu *fab)
 {
@@ -41,8 +41,9 @@ static inline void nic_sim_leave(struct fabemu *fab)
 }
 
 /**
- * nic_sim_is_entered - return whether the owner is in such a section. In a function that the owner
- * calls outside of these sections, this means that it is called by a signal handler.
+ * nic_sim_is_entered - return whether the calling thread is the owner and in such a section. The
+ * functions for the program are called outside of them, so there the result true means that a
+ * signal handler is the caller.
  */
 static inline bool nic_sim_is_entered(const struct fabemu *fab)
 {

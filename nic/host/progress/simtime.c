@@ -287,8 +287,8 @@ static void report_sleep(struct fabemu *fab, uint64_t ns)
 
 /*
  * A signal handler may have interrupted a call of this library that holds a lock. The handler must
- * then sleep by the host's time. The local time cannot advance, because the interrupted call may
- * have prepared a segment with the present time, and because it cannot receive segments.
+ * then sleep by the host's time: no segment can be received until the interrupted call goes on, and
+ * that call may have prepared a segment with the present time.
  */
 static bool sleep_simulated(void *ctx, uint64_t ns)
 {

@@ -48,7 +48,7 @@ static struct nic_region *record_region(struct fabemu *fab, const struct nic_bat
 /*
  * Return the bytes from the current position to the end of the record's last block in memory, gaps
  * included; or UINT64_MAX if the next block begins before the current position, or the blocks lie
- * far apart. The result may be larger by less than a block.
+ * far apart. The result may exceed the end of the last block by less than a block.
  */
 static uint64_t record_span(const struct nic_batch *batch)
 {

@@ -1981,7 +1981,10 @@ static void sample__has_a_limit_for_all_pieces(void)
     stage_close();
 }
 
-/* The same, but soon enough that the limit is never reached. The end is requested meanwhile. */
+/*
+ * Reply after 40 ms, so that the operation's limit is never reached, and promise another piece. The
+ * tenth call also requests the end.
+ */
 static void sends_pieces_without_end(struct conn *conn, struct json_object *call)
 {
     struct json_object *reply = json_add_text(json_object_new_object(), "sample", "00");
@@ -1999,13 +2002,44 @@ static void operation__is_shortened_by_the_end(void)
     char error[256] = "";
 
     stage_set("sample", sends_pieces_without_end);
-    stage.config.call_ms = 2000;
-    stage.config.last_ms = 400;
+    stage.config.call_ms = 10000;
+    stage.config.last_ms = 2000;
     stage.config.ops.sampled = takes_piece;
     CU_ASSERT_EQUAL_FATAL(coordinator_open(&stage.hosts, &stage.config, error, sizeof error), 0);
     coordinator_sample_last(stage.hosts, HOSTS_SAMPLE_FINISHED);
     CU_ASSERT_STRING_EQUAL(stage.why, "it does not answer");
-    CU_ASSERT_TRUE(stage.asked > 10 && stage.asked < 25);
+    CU_ASSERT_TRUE(stage.asked > 10 && stage.asked < 60);
+    stage_close();
+}
+
+/* Reply late to the first call, during which the end is requested, and in time to the second. */
+static void sends_a_late_and_a_timely_piece(struct conn *conn, struct json_object *call)
+{
+    struct json_object *reply = json_add_text(json_object_new_object(), "sample", "00");
+
+    json_add_number(reply, "of", HOSTS_SAMPLE_FINISHED);
+    poll(NULL, 0, 1000);
+    if (stage.asked == 1) {
+        eventfd_write(stage.stop_fd, 1);
+        poll(NULL, 0, 1500);
+    }
+    replies(conn, call,
+            json_add_number(json_add_number(reply, "number", 0), "more", stage.asked == 1), 0);
+}
+
+/* The time before the end was requested does not count against the time that is left after it. */
+static void operation__shortened_by_the_end_leaves_time(void)
+{
+    char error[256] = "";
+
+    stage_set("sample", sends_a_late_and_a_timely_piece);
+    stage.config.call_ms = 60000;
+    stage.config.last_ms = 4000;
+    stage.config.ops.sampled = takes_piece;
+    CU_ASSERT_EQUAL_FATAL(coordinator_open(&stage.hosts, &stage.config, error, sizeof error), 0);
+    coordinator_sample_last(stage.hosts, HOSTS_SAMPLE_FINISHED);
+    CU_ASSERT_STRING_EQUAL(stage.why, "");
+    CU_ASSERT_EQUAL(stage.asked, 2);
     stage_close();
 }
 
@@ -2166,6 +2200,7 @@ int main(void)
         CASE(pending__is_not_fetched_during_an_audit),
         CASE(sample__has_a_limit_for_all_pieces),
         CASE(operation__is_shortened_by_the_end),
+        CASE(operation__shortened_by_the_end_leaves_time),
         CASE(call__is_shortened_by_the_end),
         CASE(report__has_a_limit_for_all_calls),
         CASE(operation__has_a_limit_for_all_calls),

@@ -958,8 +958,8 @@ static uint32_t listed(struct json_object *reply, const char *name)
 }
 
 /*
- * Processes of one host report many collectives. They do not use up the list for those of others,
- * not even if only silent members wait, so that they are examined but not listed.
+ * Processes of one host report many collectives. Those of other hosts are listed nevertheless, even
+ * if the many are only examined, because all their waiting members are silent.
  */
 static void standstill__has_space_for_each_host(void)
 {

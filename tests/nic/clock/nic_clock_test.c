@@ -154,7 +154,7 @@ static void count_signal(int number)
     signals++;
 }
 
-/* A signal that only the mask permits ends a wait for nothing, at once. */
+/* ppoll() and pselect() of nothing end at once if their mask unblocks a pending signal. */
 static void sleep__with_a_mask_ends_by_a_signal(void)
 {
     const struct sigaction action = {.sa_handler = count_signal};

@@ -537,7 +537,7 @@ static void receive__cts_does_not_end_a_batch(void)
 
 /*
  * While a strided put of a peer arrives, this process removes the memory in which the current block
- * begins. The next block begins there, too, because the step is short. It changes nothing.
+ * begins. The next block begins there, too (step 1). The put must not change that memory.
  */
 static void receive__batch_changes_no_removed_memory(void)
 {

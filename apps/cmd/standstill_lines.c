@@ -509,7 +509,7 @@ static void add_op(struct line *line, const struct printing *to, struct json_obj
     else if (probes)
         add(line, " in a probe for a message");
     else
-        add(line, " in a %s", kind);
+        add(line, " in %s %s", *kind == 'a' ? "an" : "a", kind);
     add(line, receives || gets ? " from " : " to ");
     if (node < 0)
         add(line, "anyone");

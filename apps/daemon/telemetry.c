@@ -16,6 +16,7 @@
 #include "apps/daemon/client.h"
 #include "apps/daemon/faults.h"
 #include "apps/daemon/standstill.h"
+#include "apps/fabric/hosts.h"
 #include "apps/fabric/sample.h"
 #include "apps/telemetry/filter.h"
 #include "emu/util/now.h"
@@ -234,29 +235,34 @@ static int64_t every_wanted(struct json_object *request)
     return right || every_ms == 0 ? every_ms : -1;
 }
 
-static uint32_t readers_with_open(const struct daemon *daemon)
+/* Return whether @client may have blocks open. Its present subscription, if any, does not count. */
+static bool may_open_blocks(const struct daemon *daemon, const struct client *client)
 {
-    uint32_t count = 0;
+    uint32_t host = daemon_client_host(client), left = OPEN_READERS, held = 0;
 
-    emu_each_listed (const struct client, client, &daemon->clients, link)
-        count += client->telemetry.format.open != NULL;
-    return count;
+    emu_each_listed (const struct client, other, &daemon->clients, link)
+        if (other != client && other->telemetry.format.open) {
+            left--;
+            held += daemon_client_host(other) == host;
+        }
+    return fabric_host_has_space(left, host, held);
 }
 
 /*
- * Open the sampler, and prepare the reader's format for the part of the network that @filter
- * selects. On an error *why is a line for the user.
+ * Open the sampler, and prepare the format of a reader, which is @client, for the part of the
+ * network that @filter selects. On an error *why is a line for the user.
  */
-static int reader_open(struct daemon *daemon, const struct telemetry_filter *filter,
-                       struct telemetry_reader *reader, const char **why)
+static int reader_open(struct daemon *daemon, const struct client *client,
+                       const struct telemetry_filter *filter, struct telemetry_reader *reader,
+                       const char **why)
 {
     int err = sampler_open(daemon);
 
     *why = "no memory or descriptor is left for telemetry";
     if (err)
         return err;
-    if (filter->count && readers_with_open(daemon) >= OPEN_READERS) {
-        *why = "too many readers have blocks open";
+    if (filter->count && !may_open_blocks(daemon, client)) {
+        *why = "too many readers have blocks open; close a browser window or another reader";
         return -ENOSPC;
     }
     return telemetry_filter_apply(filter, daemon->telemetry->telemetry, &reader->format, why);
@@ -279,7 +285,7 @@ static bool subscribe(struct daemon *daemon, struct client *client, uint32_t eve
 {
     struct telemetry_reader reader = {.every_ms = every_ms};
     const char *why;
-    int err = every_ms ? reader_open(daemon, filter, &reader, &why) : 0;
+    int err = every_ms ? reader_open(daemon, client, filter, &reader, &why) : 0;
 
     if (err) {
         daemon_reply_error(daemon, client, err, "%s", why);

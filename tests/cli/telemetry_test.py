@@ -331,6 +331,8 @@ class Folded(FabemuCase):
         last = clients[-1]
         refused = last.ask("subscribe", telemetry=100, fold={"open": [0]})
         self.assertEqual(refused["errno"], 28)
+        clients[2].send({"cmd": "subscribe", "telemetry": 3600000, "fold": {"open": [1]}})
+        self.assertTrue(self.reply(clients[2])["ok"])  # it has other blocks open now
         self.snapshot(last, fold=True)
         clients[0].send({"cmd": "subscribe", "telemetry": 0})
         self.assertTrue(self.reply(clients[0])["ok"])

@@ -84,6 +84,8 @@ bool links_up(const void *links);
  */
 bool links_why(const void *links, char *text, size_t bytes);
 
+#define LINKS_HOW_BYTES 112 /* size of the text in which @failed describes the agent */
+
 /**
  * links_launch_why - return true if the agent on some host has failed, so that the links to it
  * carry no segments. If so, write a line for the user to @text. @failed: a function that returns
@@ -91,7 +93,6 @@ bool links_why(const void *links, char *text, size_t bytes);
  * the agent and the error in @text.
  * @links: struct links. Thread: the thread that started the agents.
  */
-#define LINKS_HOW_BYTES 112
 bool links_launch_why(const void *links, bool (*failed)(uint32_t host, char *text, size_t bytes),
                       char *text, size_t bytes);
 

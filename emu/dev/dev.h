@@ -246,7 +246,7 @@ static inline void emu_signal(struct emu_worker *to, uint32_t index, const struc
     emu_signals_add(&to->signalled, index, event, ports, 1);
 }
 
-/** emu_signal_credit - signal a credit at @port. emu_dev_wants() says if it steps the device. */
+/** emu_signal_credit - signal a credit at @port. emu_worker_wants() says if it steps the device. */
 static inline void emu_signal_credit(struct emu_worker *to, uint32_t index,
                                      const struct emu_worker *from, uint32_t port)
 {

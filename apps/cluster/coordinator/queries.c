@@ -60,7 +60,7 @@ static void audit_take(void *ctx, uint32_t host, struct json_object *reply)
     struct fabric_audit *sum = audits->sum;
     struct json_object *audit = json_object_object_get(reply, "audit");
     struct json_object *wrong = json_object_object_get(audit, "wrong");
-    uint64_t paused_ns = (uint64_t)emu_json_number(audit, "paused_ns", 0);
+    int64_t paused_ns = emu_json_number(audit, "paused_ns", 0);
     size_t count = emu_json_count(wrong);
     size_t described = count < share(audits->coord) ? count : share(audits->coord);
 
@@ -74,7 +74,8 @@ static void audit_take(void *ctx, uint32_t host, struct json_object *reply)
     emu_sum32(&sum->cables, (uint64_t)emu_json_number(audit, "cables", 0));
     emu_sum32(&sum->crossing, (uint64_t)emu_json_number(audit, "between_hosts", 0));
     emu_sum(&sum->buffers, (uint64_t)emu_json_number(audit, "buffers", 0));
-    sum->paused_ns = paused_ns > sum->paused_ns ? paused_ns : sum->paused_ns;
+    if (paused_ns > 0 && (uint64_t)paused_ns > sum->paused_ns)
+        sum->paused_ns = (uint64_t)paused_ns;
 }
 
 /*

@@ -318,7 +318,7 @@ export function eventText(event) {
     case "lost":
       return `data lost: ${event.why}`;
     case "partitioned":
-      return `${counted(event.without_route, "pair")} of nodes without a route`;
+      return `${counted(event.without_route, "pair")} of a switch and a node without a route`;
     case "disagreement":
       return `nodes ${event.disagreement?.mine?.node} and ` +
         `${event.disagreement?.other?.node} call different ` +

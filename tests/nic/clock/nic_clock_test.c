@@ -170,13 +170,12 @@ static void sleep__with_a_mask_ends_by_a_signal(void)
     raise(SIGUSR1);
     CU_ASSERT_EQUAL(ppoll(NULL, 0, &long_time, &before), -1);
     CU_ASSERT_EQUAL(errno, EINTR);
-    CU_ASSERT_EQUAL(signals, 1);
     raise(SIGUSR1);
     CU_ASSERT_EQUAL(pselect(0, NULL, NULL, NULL, &long_time, &before), -1);
     CU_ASSERT_EQUAL(errno, EINTR);
-    CU_ASSERT_EQUAL(signals, 2);
     CU_ASSERT_EQUAL(simulated.sleeps, 0);
     sigprocmask(SIG_SETMASK, &before, NULL);
+    CU_ASSERT_EQUAL(signals, 2); /* ThreadSanitizer runs handlers only in calls that it knows */
     fabemu_clock_follow(NULL);
 }
 

@@ -589,12 +589,14 @@ static void audit__of_a_host_adds_to_those_of_others(void)
     CU_ASSERT_EQUAL(mirror->audit(mirror->ctx, false, &sum), 0);
     CU_ASSERT_EQUAL(sum.found, 102);
     CU_ASSERT_EQUAL(sum.lines, 1 + FABRIC_FINDINGS / 2);
-    answer_text = "{\"audit\":{\"switches\":4294967295,\"cables\":-1,\"buffers\":-1}}";
-    sum = (struct fabric_audit){.switches = 2, .cables = 2, .buffers = 2};
+    answer_text = "{\"audit\":{\"switches\":4294967295,\"cables\":-1,\"buffers\":-1,"
+                  "\"paused_ns\":-1}}";
+    sum = (struct fabric_audit){.switches = 2, .cables = 2, .buffers = 2, .paused_ns = 2};
     CU_ASSERT_EQUAL(mirror->audit(mirror->ctx, false, &sum), 0);
     CU_ASSERT_EQUAL(sum.switches, UINT32_MAX);
     CU_ASSERT_EQUAL(sum.cables, UINT32_MAX);
     CU_ASSERT_EQUAL(sum.buffers, UINT64_MAX);
+    CU_ASSERT_EQUAL(sum.paused_ns, 2);
     stage_close();
     CU_ASSERT_EQUAL(stage.lost, 0);
 }

@@ -407,7 +407,7 @@ void bench_mpi_bandwidth(struct bench *bench, int unused)
  * Choose the number of measured calls of each collective, calls[0], and of warm-up calls before
  * them, calls[1]. During warm-up the worker must have time to choose its core, which it reconsiders
  * every 256 of its time slices (emu/worker/oversub.h). More ranks make fewer calls, so that all
- * runs take about as long.
+ * runs take about the same time.
  */
 static void collective_calls(bool quick, int ranks, const char *calls[2])
 {

@@ -19,7 +19,7 @@
 /*
  * Let @epoll report @what when @conn is readable, if @reads is set, and when @conn is writable, if
  * output is queued. If it waits for neither, it does not even report the end of the connection.
- * @had: the events that the last call requested, at first 0. Updated.
+ * @had: the events that the last call requested; 0 before the first call. This call updates it.
  */
 static inline void hosts_listen_for(int epoll, struct conn *conn, bool reads, uint32_t *had,
                                     void *what)
@@ -71,9 +71,9 @@ static inline bool hosts_is_full(const struct conn *control)
 
 #define HOSTS_DRAIN_MS 1000 /* time to send the last messages when a channel is closed */
 /*
- * If a host belongs to another fabric, the start fails only after this time, because the host may
- * be an old process that is about to exit. The coordinator waits HOSTS_LONGER_MS longer than the
- * agents, because agents end with the coordinator and must first send their reports.
+ * If a host's process belongs to another fabric, the start fails only after this time, because it
+ * may be an old process that is about to exit. The coordinator waits HOSTS_LONGER_MS longer than
+ * the agents, because agents end with the coordinator and must first send their reports.
  */
 #define HOSTS_REFUSED_MS 3000
 #define HOSTS_LONGER_MS  2000

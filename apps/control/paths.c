@@ -72,8 +72,8 @@ static int check_dir(const char *dir, char *error, size_t error_bytes)
 }
 
 /*
- * Write the path of the folder for the sockets of fabrics on several hosts and, without
- * $XDG_RUNTIME_DIR, of all fabrics.
+ * Write the path of the folder in /tmp. It has the sockets of fabrics on several hosts and, if
+ * $XDG_RUNTIME_DIR names no folder, those of all fabrics.
  */
 static void plain_dir(char *dir, size_t dir_bytes)
 {

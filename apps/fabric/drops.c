@@ -388,8 +388,8 @@ static bool tree_has(const struct topo_tree *tree, uint32_t sw)
 /*
  * Take the units of a switch out of service. From now on entries for them are dropped. Groups whose
  * tree includes the switch move to another tree if they are idle and there is such a tree;
- * otherwise they fail. If the units are link engines (combining=switch), all of them fail. On
- * several hosts all of them fail, too, because no host can see whether a group is idle on all
+ * otherwise they fail. If the units are link engines (combining=switch), all these groups fail. On
+ * several hosts all these groups fail, too, because no host can see whether a group is idle on all
  * others. There, unit_apply_loss() marks the groups as failed when the coordinator takes the loss.
  */
 static void unit_take_out(struct fabric *fabric, uint32_t sw, uint64_t now_ps)

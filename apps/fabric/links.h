@@ -186,9 +186,10 @@ enum fabric_drop_kind {
     FABRIC_UNIT_DAMAGED, /* a combine unit found a damaged partial result: a group has failed */
     FABRIC_UNIT_GAVE_UP, /* a combine unit gave up a packet: a group has failed */
     FABRIC_LEFT_GAVE_UP, /* an adapter gave up a packet of a group that its node has left */
-    FABRIC_UNIT_STUCK,   /* a combine unit went out of service: a group that uses it has failed */
-    FABRIC_UNIT_OUT,     /* a combine unit was taken out of service */
-    FABRIC_UNIT_BACK     /* a combine unit works again and is back in service, empty */
+    /* a group has failed, because a combine unit of its tree was taken out of service */
+    FABRIC_UNIT_STUCK,
+    FABRIC_UNIT_OUT, /* a combine unit was taken out of service */
+    FABRIC_UNIT_BACK /* a combine unit works again and is back in service, empty */
 };
 
 struct fabric_drop {
@@ -216,9 +217,9 @@ struct fabric_drop {
  * of service; if it is EMU_NEVER, leave them in service. Call this a few times per @bound_ps.
  * fabric_drop_take() - take the next loss from the queue; false: the queue is empty.
  * fabric_drops_left() - return the length of the queue. A failed group cannot recover: its members
- * have to leave it. Thread of these: manager, workers run.
- * fabric_drop_host() - return the host whose device has found a loss, whose nodes, switch and cable
- * exist. Pure.
+ * have to leave it. Thread of these three: manager, while the workers run.
+ * fabric_drop_host() - return the host whose device has found a loss. The nodes, switch and cable
+ * of the loss must exist. Pure.
  */
 void fabric_drops_find(struct fabric *fabric, uint64_t now_ps, uint64_t bound_ps);
 bool fabric_drop_take(struct fabric *fabric, struct fabric_drop *ret);
@@ -288,8 +289,9 @@ void fabric_expect_faults(struct fabric *fabric);
  * @partitioned: receives the number of pairs without a route. A pair consists of a switch that has
  * nodes, and of a destination node.
  * @treeless: called for each group whose tree has lost a link, if no other tree is possible now.
- * Adapters retry the packets of such a group up to profile->retry_limit times. Errors: -ENOMEM,
- * -E2BIG; the old tables stay in force. Thread: manager.
+ * Adapters retry the packets of such a group up to profile->retry_limit times. Errors: -ENOMEM;
+ * -E2BIG, the new tables would exceed a limit of topo_route_graph(). On an error the old tables
+ * stay in force. Thread: manager.
  */
 int fabric_reroute(struct fabric *fabric, const bool *routed, uint64_t now_ps,
                    uint64_t *partitioned, void (*treeless)(void *ctx, uint32_t group), void *ctx);
@@ -335,7 +337,7 @@ uint32_t fabric_reroute_in_flight(struct fabric *fabric, uint32_t cable, uint64_
  * fabric_reroute_in_flight_all - call fabric_reroute_in_flight() for all cables that are out of
  * use.
  * fabric_reroute_in_flight_remote() - let all other hosts call it, if this is the coordinator. Both
- * return how many segments were moved. Thread: manager, workers run.
+ * return how many segments were moved. Thread: manager, while the workers run.
  */
 uint32_t fabric_reroute_in_flight_all(struct fabric *fabric, uint64_t now_ps);
 uint64_t fabric_reroute_in_flight_remote(struct fabric *fabric);

@@ -15,9 +15,10 @@
 /* --- apply and revert --------------------------------------------------------------- */
 
 /*
- * Hold or release the workers once for all targets of a fault, which may be all cables. For a fault
- * of links they are not held if there are other hosts, because the manager sends requests to these
- * hosts, and the workers carry them.
+ * Hold or release the workers once for all targets of a fault, which may be all cables. They are
+ * not held if the manager or the daemon applies the fault (by_others), except for a fault of links
+ * on a single host. With other hosts, the manager sends requests to them for such a fault, and the
+ * workers carry these requests.
  */
 static void targets_hold(struct injector *in, const struct injection *f, bool held)
 {

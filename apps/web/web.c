@@ -96,8 +96,8 @@ void web_address(const struct web *web, char ret[WEB_ADDRESS_BYTES])
 
 /*
  * Leave the terminal's foreground process group, so that this process does not get the terminal's
- * signals, and request SIGTERM for the end of the parent. Returns a descriptor that is readable on
- * SIGTERM.
+ * signals, and let the kernel send SIGTERM to this process when its parent ends. Returns a
+ * descriptor that is readable on SIGTERM.
  */
 static int child_init(pid_t parent)
 {
@@ -137,7 +137,7 @@ static void keep_only(int fd, int other)
     close_range(high + 1, ~0u, 0);
 }
 
-/* Wait for web_fabric_ready(). Returns false if the fabric has not started. */
+/* Wait until the parent calls web_fabric_ready(). Returns false if the fabric has not started. */
 static bool wait_ready(int parent_fd, int signal_fd)
 {
     struct pollfd fds[2] = {{parent_fd, POLLIN, 0}, {signal_fd, POLLIN, 0}};

@@ -59,7 +59,10 @@ enum emu_fetch {
     EMU_FETCHES
 };
 
-/* Prefetches for stage @what. The result is @kept of the next stage; the first stage gets 0. */
+/*
+ * Prefetch the memory of stage @what. The caller passes the result to the next stage as @kept; the
+ * first stage gets 0.
+ */
 typedef uint64_t (*emu_fetch_fn)(const struct emu_dev *dev, enum emu_fetch what, uint64_t kept);
 
 struct emu_dev {
@@ -127,7 +130,10 @@ struct emu_worker {
      * same arrays as `signalled`
      */
     struct emu_signals taken;
-    /* by device: ports at which a credit steps the device: emu_dev_wants() */
+    /*
+     * by device, one bit per port: a credit at this port makes the worker step the device; set by
+     * emu_dev_wants()
+     */
     uint64_t *wants;
     struct emu_outbox **outbox;    /* outboxes by receiving worker; NULL: none (outbox.h) */
     struct emu_outbox *written[2]; /* outboxes that are not empty, by window % 2 */
@@ -205,9 +211,9 @@ static inline void emu_fetch_lines(const void *at, const void *end)
 }
 
 /**
- * emu_dev_always - step the device in every pass. A pass also follows when a descriptor
- * (emu_waiter_add()) ends the worker's sleep. next_ps still limits the sleep. Not allowed on clock
- * virtual. Call it before the worker starts.
+ * emu_dev_always - step the device in every pass. If the worker sleeps, it also makes a pass when a
+ * descriptor (emu_waiter_add()) becomes readable. next_ps still limits the sleep. Not allowed on
+ * clock virtual. Call it before the worker starts.
  */
 void emu_dev_always(struct emu_dev *dev);
 

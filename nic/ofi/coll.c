@@ -215,7 +215,7 @@ static const struct coll_kind {
     enum coll_size in, out;
     bool in_at_root, out_at_root; /* only the root uses the buffer */
     bool has_root, has_op;
-    /* the collective as which the fabric's report counts each part; FABEMU_COLLS: not counted */
+    /* each part is counted in the fabric's report as this collective; FABEMU_COLLS: not counted */
     enum fabemu_coll counted;
 } kinds[] = {
     [FI_BARRIER] = {.post = post_barrier, .counted = FABEMU_COLL_BARRIER},

@@ -42,8 +42,8 @@ struct agent_process {
     struct waits *waits; /* reads how long it waits for cores; NULL: not attached, or not
                           * readable */
     struct procs_stop stop;
-    bool stopped; /* last report to the coordinator: it was stopped for longer than --bound
-                   * stopped */
+    bool stopped; /* the coordinator was told that the process is stopped for longer than
+                   * --bound stopped */
 };
 
 /* A host interface made for a process that has not received its descriptors yet. */
@@ -63,8 +63,8 @@ struct agent {
     uint32_t coordinator_events;
     struct conn owner;
     int epoll;
-    int timer; /* timerfd, expires once a second */
-    int64_t clients;
+    int timer;                  /* timerfd, expires once a second */
+    int64_t clients;            /* number for the next process: agent_process.client */
     struct admission admission; /* its field `connections` is the number of elements of
                                  * `processes` */
     struct emu_list processes;

@@ -166,7 +166,7 @@ static bool message_of_counts(struct coordinator_agent *agent, struct json_objec
     return hits || sample;
 }
 
-/* Handle a message. Its kind is the first of these fields that the message has. */
+/* Handle a message. Its first field in the order of the checks below tells its kind. */
 static void message_serve(struct coordinator_agent *agent, struct json_object *message)
 {
     int64_t client = emu_json_number(message, "client", -1);
@@ -303,9 +303,8 @@ static bool ends_within(const struct coordinator *coord, int ms)
 
 /*
  * Wait for the next message, like conn_wait(), for at most @left_ms, but no longer than
- * END_CHECK_MS. Errors: as conn_wait(), where -ETIMEDOUT means that nothing came in this time: if
- * time is left, call again; -ECANCELED, this host must end, and the wait may be cut short
- * (may_end).
+ * END_CHECK_MS. Errors: as conn_wait(); -ECANCELED, this host must end, and may_end allows the
+ * wait to be cut short. After -ETIMEDOUT the caller must call again if some of @left_ms is left.
  */
 static int agent_wait(struct coordinator_agent *agent, struct json_object **message,
                       int64_t left_ms)
@@ -326,7 +325,7 @@ static uint64_t end_ms(const struct coordinator *coord)
 /*
  * If the fabric must end, limit the rest of this operation to end_ms(). The supervisor waits only
  * for a limited time until the fabric begins to end, so a late host could cost the final report.
- * Returns the earlier one of @until_ms and the end of this time.
+ * Returns @until_ms or, if it is earlier, the time at which that limit ends.
  */
 static int64_t shortened_ms(struct coordinator *coord, int64_t until_ms)
 {
@@ -400,8 +399,9 @@ int64_t coordinator_deadline_ms(uint64_t ms)
 }
 
 /*
- * Wait for a reply, as reply_await(), but no longer than the calls of this operation may still wait
- * for the host. The time of an audit does not count, because the host executes no call meanwhile.
+ * Wait for a reply, as reply_await(), but at most for the rest of this operation's time limit for
+ * the host (left_ms). The time of an audit does not count, because the host executes no call
+ * meanwhile.
  */
 static struct json_object *agent_reply(struct coordinator_agent *agent, int64_t number,
                                        int64_t until_ms)

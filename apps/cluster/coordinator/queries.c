@@ -16,11 +16,11 @@
 #include "emu/util/count.h"
 #include "emu/util/now.h"
 
-/* for how many operations the time limit of a request leaves time; more are rare */
+/* the time limit of a request allows for this many operations; it rarely needs more */
 #define OPERATIONS 8u
 /*
- * reads of a channel to find a late reply: each gets at least 4 KiB if there is as much, and a
- * socket holds 208 KiB by default
+ * Maximum number of reads of a channel in search of a late reply. This empties a socket, which
+ * buffers 208 KiB by default: each read gets 4 KiB or more, if the socket has as much.
  */
 #define LATE_READS 64
 
@@ -146,7 +146,8 @@ uint64_t coordinator_request_ms(const struct coordinator *coord, enum coordinato
 {
     uint64_t sum_ms = 0;
 
-    emu_sum(&sum_ms, audit_ms(coord)); /* two queries of one kind, and one of the other between */
+    /* the limit allows for three queries: two of kind @of, and one of the other kind in between */
+    emu_sum(&sum_ms, audit_ms(coord));
     emu_sum(&sum_ms, coord->config.query_ms);
     emu_sum(&sum_ms, of == COORDINATOR_AUDIT ? audit_ms(coord) : coord->config.query_ms);
     for (uint32_t i = 0; i < OPERATIONS * (coord->config.count - 1); i++)

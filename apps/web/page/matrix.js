@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * matrix.js - the communication matrix of the report (docs/communication.md) as a picture, and a
- * list of the pairs with most bytes.
+ * list of the pairs with the most bytes.
  */
 import { scaled } from "./colours.js";
 import { el } from "./panel.js";

@@ -197,8 +197,8 @@ static void nic_free_pools(struct fabemu *fab)
 void nic_close(struct fabemu *fab)
 {
     /*
-     * Requests complete under the lock. Armed operations that become due then are cancelled and not
-     * started, because the lock is not released by nic_unlock().
+     * The calls below complete requests, so armed operations may become due. nic_unlock() would
+     * start them. It is not called here, so nic_event_release() cancels them.
      */
     nic_lock(fab);
     nic_queue_release(fab);

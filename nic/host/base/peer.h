@@ -69,6 +69,7 @@ struct nic_peer {
     uint64_t first;
     /* the incarnation with which we have exchanged hellos, equal to first; 0: none */
     uint64_t incarnation;
+    /* nic_check() of segments to the peer and from it: a hash of both incarnations and the epoch */
     uint32_t tx_check, rx_check;
     bool open; /* we have the process's answer to our hello, so requests may be sent */
     /* a process of the node has ended or was silent, and no process there has sent us a hello
@@ -184,8 +185,8 @@ void nic_peer_count_break(struct fabemu *fab, uint32_t node);
  */
 void nic_peer_count_drop(struct fabemu *fab, uint32_t node);
 /**
- * nic_incarnation_is_last - return whether no later process has attached to @node than
- * @incarnation. Returns true for 0 (unknown).
+ * nic_incarnation_is_last - return whether @incarnation is the last process that has attached to
+ * @node. Returns true for 0 (unknown).
  */
 bool nic_incarnation_is_last(const struct fabemu *fab, uint32_t node, uint64_t incarnation);
 /** nic_peer_is_new - return whether no process has ever been attached to the node. */

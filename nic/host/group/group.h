@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * group.h - groups at a member: the table of groups, and functions that several files of this
+ * group.h - the groups of this process: their table, and functions that several files of this
  * folder share.
  *
  * The collectives of a group form one *stream* of numbered segments (stream.c). Words, conditionals
  * and broadcast puts are outside the stream. Of the fields below, stream.c changes those of the
  * stream, word.c those of words and conditionals, broadcast.c those of broadcast puts, and break.c
- * those of the alarm and the probe. Lock: held, except for nic_group_check().
+ * those of alarms and probes (defined in break.h). Lock: held, except for nic_group_check().
  */
 #ifndef NIC_GROUP_H
 #define NIC_GROUP_H
@@ -45,8 +45,8 @@ struct nic_coll {
     void (*ended)(struct fabemu_group *g, struct nic_coll *c);
     struct nic_region *region; /* the region to be registered */
     uint64_t *key;             /* where the region's key is stored */
-    /* operand of the reduction with MAX by which the members agree on a key and on the size: a key,
-       bytes, ~bytes */
+    /* operand of the reduction with MAX by which the members agree on a key, and check that they
+       have the same size: a key, bytes, ~bytes (its maximum gives the smallest size) */
     uint64_t agree[3];
 } __attribute__((may_alias));
 static_assert(sizeof(struct nic_coll) <= sizeof(((struct fabemu_req *)0)->opaque), "fits");
@@ -120,7 +120,7 @@ struct fabemu_group {
 
     /* For progress/pending.c. */
     char name[EMU_PENDING_NAME];
-    /* names the oldest pending operation at the last sample: 1 + number of its first segment */
+    /* the oldest pending operation at the last sample: 1 + number of its first segment */
     uint64_t seen;
     uint64_t seen_ns; /* when that operation was first sampled */
 

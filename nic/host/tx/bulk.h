@@ -8,13 +8,16 @@
 
 #include "nic/host/tx/request.h"
 
-/** nic_stream - start to send the bytes of @op, as NIC_DATA, to the peer's transfer op->remote. */
+/**
+ * nic_stream - start to send the bytes of @op in NIC_DATA segments. op->remote is the peer's id of
+ * the transfer.
+ */
 void nic_stream(struct fabemu *fab, struct nic_op *op);
 /** nic_send_end - complete a message or put whose segments are sent, or let it await its FIN. */
 void nic_send_end(struct fabemu *fab, struct nic_op *op);
 /**
  * nic_bulk_awaits_fin - return whether @op is a send that only awaits the receiver's FIN. Pure. An
- * empty message that was announced by an RTS awaits a CTS.
+ * empty message that was announced by an RTS does not count: it completes with the CTS.
  */
 static inline bool nic_bulk_awaits_fin(const struct nic_op *op)
 {

@@ -48,7 +48,7 @@
 /* Debian's file with the parameters of Open MPI for all users */
 #define PARAMETERS_OF_ALL "/etc/openmpi/openmpi-mca-params.conf"
 
-/* The beginning of the value of the variable that set_agent() sets. */
+/* The launch agent that set_agent() sets begins with this text. */
 #define AGENT_BEGINS "env FABEMU_SOCKET="
 
 /* --- finding the command ---------------------------------------------------------------- */
@@ -399,8 +399,8 @@ static const char *user_agent(void)
 
 /*
  * Set the launch agent, the command by which mpirun starts its daemon on other hosts. mpirun itself
- * sets only MCA parameters there, so this command sets the other variables. A shell reads it, and
- * mpirun splits it at spaces.
+ * sets only MCA parameters there, so the launch agent (env NAME=VALUE ... orted) sets the other
+ * variables. A shell reads the launch agent, and mpirun splits it at spaces.
  */
 static void set_agent(const struct walk *walk, const char *socket_path, const char *provider,
                       const char *path)

@@ -42,7 +42,7 @@ struct emu_hostport_options links_port(const struct cluster *cluster, uint32_t s
  * links_open - open the ports of host @self and prepare its host links.
  * @config: the configuration with which the fabric will be started; this function sets its `hosts`.
  * @config and @cluster are borrowed until links_close().
- * @host_of: by switch, the number of its host, from cluster_place(); borrowed.
+ * @host_of: for each switch, the number of its host, from cluster_place(); borrowed.
  * Errors: as emu_hostport_open(), cluster_key(); -ENOMEM; with one line in @error.
  * Thread: the thread that will start the fabric.
  */
@@ -119,10 +119,9 @@ int links_rejoin(void *links, uint32_t host);
 bool links_refused(const void *links, uint32_t host, char *text, size_t bytes);
 
 /**
- * links_warn - for each host whose frames arrive although it is not connected, print the reason;
- * for example, the host has another key. Prints at most one line for each pair of ports. The start
- * continues, because a stranger may have sent these frames. @links: struct links. Thread: always
- * the same.
+ * links_warn - for each host that cannot connect although its frames arrive, print the reason; for
+ * example, it has another key. Prints at most one line for each pair of ports. The start continues,
+ * because a stranger may have sent these frames. @links: struct links. Thread: always the same.
  */
 void links_warn(void *links);
 
@@ -143,11 +142,11 @@ struct json_object *links_report(const struct links *links);
 
 /* --- handshake.c: connections of clock virtual ------------------------------------------------ */
 
-/* The hosts, for hosts_handshake(). */
+/* Arguments of hosts_handshake(). */
 struct hosts_handshake_config {
     const struct cluster *cluster;
     uint32_t self;           /* number of this host */
-    const char *const *name; /* by host: its name */
+    const char *const *name; /* for each host, its name */
     /* as @failed of links_launch_why() */
     bool (*launch_failed)(uint32_t host, char *text, size_t bytes);
     bool (*stops)(void *ctx); /* as emu_barrier_config.stops; called with NULL */
@@ -156,6 +155,7 @@ struct hosts_handshake_config {
 /**
  * hosts_handshake - open this host's ports and connect to all other hosts, for a simulation that
  * all hosts run together on clock virtual. The caller frees the barrier with emu_barrier_destroy().
+ * @ret: gets the barrier, by which the hosts advance simulated time in step (barrier.h).
  * @config: all hosts must have the same network, profile, clock, seed and bounds. Its bound `start`
  * limits the wait for the other hosts. The function borrows @config and the pointers in @with as
  * long as the barrier exists. Errors: as emu_hostport_open(), cluster_key(), emu_barrier_create(),

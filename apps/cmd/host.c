@@ -49,7 +49,8 @@ void host_signals(sigset_t *ret)
     sigemptyset(ret);
     sigaddset(ret, SIGINT);
     sigaddset(ret, SIGTERM);
-    if (sigaction(SIGHUP, NULL, &hangup) || hangup.sa_handler != SIG_IGN) /* as under nohup */
+    /* SIGHUP is ignored, for example, under nohup */
+    if (sigaction(SIGHUP, NULL, &hangup) || hangup.sa_handler != SIG_IGN)
         sigaddset(ret, SIGHUP);
     sigaddset(ret, SIGQUIT);
     sigaddset(ret, SIGCHLD);

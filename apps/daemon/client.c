@@ -157,7 +157,7 @@ void daemon_client_count(struct daemon *daemon, struct client *client)
     count_excess(daemon, client, conn_excess(&client->conn));
     while (daemon->excess > CONN_EXCESS_MAX && (largest = largest_client(daemon))) {
         largest->unread = true;
-        count_excess(daemon, largest, 0); /* the client is freed after this round */
+        count_excess(daemon, largest, 0); /* it is closed after this round of the event loop */
         daemon_client_gone(daemon, largest);
     }
 }
@@ -230,7 +230,7 @@ bool daemon_signal(const struct client *client, int signal)
 
 bool daemon_freeze(struct daemon *daemon, struct client *client, bool stop)
 {
-    /* a process of another host is added to that host's list, by agent_process_signal() */
+    /* agent_process_signal() adds a process of another host to the frozen processes of that host */
     int listed = stop && !client->remote ? procs_freeze(&daemon->frozen, client->pid) : 0;
     bool is_done;
 

@@ -24,10 +24,10 @@
  *
  * - Cables without channels (crosspoint buffers, or input buffers): each segment needs a credit,
  *   which stands for a ring slot and buffer space. The credit returns after the slot was emptied.
- *   The entries received minus the credits returned by the switch on this host ("our switch") never
- *   exceed the cable's credits. The credits received never exceed the entries sent. But faults may
- *   forge up to EMU_INTAKE_FORGED credits per direction of a cable. Therefore the host link accepts
- *   this many more, and the rings have slots for them.
+ *   The number of entries received, minus the number of credits that the switch on this host ("our
+ *   switch") has returned, never exceeds the cable's credits. The credits received never exceed the
+ *   entries sent. But faults may forge up to EMU_INTAKE_FORGED credits per direction of a cable.
+ *   Therefore the host link accepts this many more, and the rings have slots for them.
  * - Cables with channels (packet.h): each segment takes space in the buffer of its channel at the
  *   remote end (vc.h). Its credit names the channel and returns when the segment leaves that
  *   buffer, so credits are counted per channel. A reply needs no credit, only a ring slot.
@@ -209,7 +209,8 @@ bool emu_hostlink_passed(const struct emu_hostlink *link, uint32_t peer, uint32_
 enum emu_hostlink_phase emu_hostlink_phase(const struct emu_hostlink *link, uint32_t peer);
 
 /**
- * emu_hostlink_bring_up - let the cables of @peer come up as soon as the peer lets them, too.
+ * emu_hostlink_bring_up - allow the cables of @peer to come up. They come up as soon as the peer
+ * has allowed it, too.
  * emu_hostlink_take_down - take them down now; the session ends on both hosts. Thread: any; takes
  * effect in the host link's next step.
  */
@@ -247,8 +248,8 @@ struct emu_hostlink_clock emu_hostlink_clock(const struct emu_hostlink *link, ui
 
 /**
  * emu_hostlink_check - check the invariants of a cable. Returns NULL, or a text about the error.
- * The check of the switch covers the opposite direction, whose sender rx->tx belongs to the host
- * link.
+ * The check of the switch covers the direction from the host link to the switch, although the
+ * sender of that direction belongs to the host link.
  * Thread: any, while the workers are paused.
  */
 const char *emu_hostlink_check(const struct emu_hostlink *link, uint32_t peer, uint32_t cable);

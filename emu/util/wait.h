@@ -26,8 +26,9 @@
  * Limits of a wait, in rounds of emu_wait_round(). If each thread has a core, a thread spins for
  * EMU_WAIT_SPINS rounds without reading the clock. It continues to spin for EMU_WAIT_SPIN_NS, which
  * is about the cost of sleeping and waking, but for at most EMU_WAIT_SPINS_MOST rounds in all. It
- * then yields for EMU_WAIT_YIELDS rounds, then sleeps. If threads outnumber cores, it spins and
- * yields only for the numbers of rounds that end in _OVERSUBSCRIBED.
+ * then yields for EMU_WAIT_YIELDS rounds, then sleeps. If threads outnumber cores, it spins for
+ * EMU_WAIT_SPINS_OVERSUBSCRIBED rounds, yields for EMU_WAIT_YIELDS_OVERSUBSCRIBED rounds, then
+ * sleeps.
  */
 #define EMU_WAIT_SPINS                 20u
 #define EMU_WAIT_SPINS_MOST            1000u

@@ -35,10 +35,11 @@ void emu_worker_destroy(struct emu_worker *worker);
 uint32_t emu_worker_pass(struct emu_worker *worker);
 
 /**
- * emu_worker_window - clock virtual: step each device that has events up to @until_ps once, through
- * all these events. Everything that a device sends arrives in later windows, because no device can
- * affect another in less than a window's length. Returns the time of the next event of the worker's
- * devices and of the devices to which they sent. Thread: the worker.
+ * emu_worker_window - clock virtual: call the step function of each device that has events up to
+ * @until_ps. One call handles all these events of the device. Everything that a device sends
+ * arrives in later windows, because no device can affect another in less than a window's length.
+ * Returns the time of the next event of the worker's devices and of the devices to which they sent.
+ * Thread: the worker.
  */
 uint64_t emu_worker_window(struct emu_worker *worker, uint64_t until_ps);
 

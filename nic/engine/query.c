@@ -2,11 +2,12 @@
 /*
  * query.c - network conditionals: tests at all members of a group, repeated until they are true.
  *
- * A conditional in backoff occupies no packet. It waits in a queue, and takes a packet only for a
- * test. Repeated tests may use only a part of the packets. So even if many conditionals wait, the
- * traffic that makes them true always finds free packets. A host's conditional occupies one of
- * ENGINE_QUERIES slots until it is true. If no slot is free, the engine tests the conditional only
- * once. If the conditional is false then, the host gets this answer and posts the conditional again
+ * A *packet* here is an entry of the table of packets to send (struct engine_packet). A conditional
+ * in backoff occupies no packet. It waits in a queue, and takes a packet only for a test. Repeated
+ * tests may use only a part of the packets. So even if many conditionals wait, the traffic that
+ * makes them true always finds free packets. A host's conditional occupies one of ENGINE_QUERIES
+ * slots until it is true. If no slot is free, the engine tests the conditional only once. If the
+ * conditional is false then, the host gets this answer and posts the conditional again
  * (nic/host/group/word.c). A barrier's conditional belongs to the barrier's state, so it needs no
  * slot.
  *
@@ -147,7 +148,7 @@ static uint32_t query_segment(struct engine *e, struct engine_query *query)
     if (!query->barrier)
         return engine_host_query_of(query)->buf;
     buf = emu_pool_take(engine_cache(e));
-    assert(buf != EMU_NO_BUF); /* engine_bufs() counts buffers for each packet */
+    assert(buf != EMU_NO_BUF); /* engine_bufs() counts a buffer for each segment of each packet */
     *engine_hdr(e, buf) = (struct emu_hdr){.dst = query->barrier->group->id,
                                            .src = e->node,
                                            .seq = query->barrier->hdr.seq,

@@ -9,8 +9,8 @@
  * returns. Only a triggered call without FI_INJECT does not copy them: the adapter reads them when
  * the operation starts.
  *
- * fabemu.h says with respect to which other accesses a change is atomic. Each local piece consists
- * of whole elements.
+ * fabemu.h lists the accesses with respect to which a change is atomic. Each *piece* of local or
+ * remote memory (a struct fi_ioc or fi_rma_ioc) consists of whole elements.
  */
 #include "nic/ofi/ep.h"
 
@@ -325,7 +325,7 @@ static int atomic_split(struct ofi_op *whole, const struct atomic_job *job)
     uint32_t most = (uint32_t)job->count, started = 0;
     ssize_t n = 0;
 
-    ofi_op_split(whole, most); /* one for each element is an upper limit */
+    ofi_op_split(whole, most); /* at most one operation for each element */
     for (size_t done = 0; done < job->count; started++) {
         struct ofi_op *op = ofi_op_part(whole);
 

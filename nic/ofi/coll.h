@@ -14,8 +14,8 @@
 #define OFI_AV_SET_ADDR (UINT64_C(1) << 62)     /* the address of every set */
 #define OFI_MC_ADDR     (UINT64_C(1) << 62 | 1) /* address of the first group */
 /*
- * Each process's queue for the messages of join.c. No endpoint gets it: a port P stands for the
- * queues 2P and 2P + 1, except that port 0 stands for any two free queues.
+ * Each process's queue for the messages of join.c. No port stands for it: an endpoint at port P > 0
+ * has queues from 2P up, and an endpoint without a port gets free queues from 256 up.
  */
 #define OFI_JOIN_QUEUE 1
 

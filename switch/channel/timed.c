@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * timed.c - a switch with channels on a timed clock: its events, in the order of their times.
+ * timed.c - a switch with channels on a timed clock (real or virtual): its events, in the order of
+ * their times.
  *
  * As in crosspoint/timed.h, simultaneous events have an order: first arrivals, in an order that
  * depends pseudo-randomly on the time, then time-outs, then outputs by number. An output acts when
  * its wire is free and it has something to send. If none of its segments has a credit, it acts
  * again when the next credit returns, or when it receives something else to send. An output takes
- * credits by their times, and only when it needs one, because the returned credits determine which
- * channels may send. So the order depends only on times and ports.
+ * returned credits only when it needs one, and never before a credit's time, because the credits
+ * taken determine which channels may send. So the order depends only on times and ports.
  */
 #include "switch/channel/stages.h"
 

@@ -22,9 +22,10 @@ void switch_channel_stop_copy(struct switch_channels *ch, uint32_t w)
 
 /*
  * Choose one of the channels @ready. Inputs are served round robin. The packets of one input are
- * served one after the other, each until no further segment has arrived. With round robin by
- * segments, all packets would end later and occupy their channels longer. With random traffic, 8
- * packets outstanding and 2 levels, the links would then be used to 81 % instead of 85 %.
+ * served one after the other: the output continues with a packet as long as a segment of this
+ * packet may be sent. With round robin by segments, all packets would end later and occupy their
+ * channels longer. With random traffic, 8 packets outstanding and 2 levels, the links would then be
+ * used to 81 % instead of 85 %.
  */
 static uint32_t transmit_next(struct switch_channels *ch, uint32_t o, uint32_t ready)
 {
@@ -143,7 +144,8 @@ static void transmit_segment(struct switch_channels *ch, uint32_t o, uint32_t c,
 
 /*
  * Send through output @o. Credits are taken only if the pool has no slots left. While it has slots,
- * every ready channel may send and no packet collects slots, so more credits would change nothing.
+ * every ready channel may send, and no broadcast *collects* slots (channel.h). So more credits
+ * would change nothing.
  */
 bool switch_channel_transmit(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * events.h - for switches on timed clocks: the loop over the events of a step, the agenda of
- * scheduled outputs, and the sums for Little's law. The switch's worker owns all data.
+ * events.h - for switches on timed clocks (real and virtual): the loop over the events of a step,
+ * the agenda of scheduled outputs, and the sums for Little's law. The switch's worker owns all
+ * data.
  */
 #ifndef SWITCH_EVENTS_H
 #define SWITCH_EVENTS_H
@@ -96,7 +97,8 @@ struct switch_events {
  * Do one step: process all events up to @until_ps in the order of their times. At equal times,
  * arrivals come before other actions. The function is always inlined with constant @events, so that
  * there are no indirect calls.
- * @own: NULL, or constants of a kind that shares its callbacks with other kinds.
+ * @own: passed to arrive() and act(). If several kinds of switches share these callbacks, the
+ * constants of one kind; otherwise NULL.
  * Returns the number of entries moved.
  */
 static inline __attribute__((always_inline)) uint32_t switch_events_run(

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coll.c - collectives that the network executes: the streams of segments of a rank's groups, as in
- * the adapter library (nic/host/group/stream.c, which explains half windows and tokens).
+ * coll.c - collectives that the network executes. In each of its groups a rank sends and receives
+ * one stream of segments, as the adapter library does (nic/host/group/stream.c, which explains half
+ * windows and tokens).
  *
- * The items of a collective are its segments to send and its end. The items of a membership are its
- * tokens to send and, by half window modulo 2, the tokens that return.
+ * A collective has two items (struct goal_item): one for its segments to send, one for its end. A
+ * membership (a rank in a group) has three: one for its tokens to send, one for the returning
+ * tokens of even half windows, and one for those of odd half windows.
  */
 #include <string.h>
 

@@ -89,9 +89,9 @@ struct goal_state {
 #define GOAL_DONE    UINT32_MAX
 
 /*
- * A message at one of its two ranks. Owned by the worker of that rank. It is in at most one list:
- * segments to send, arrivals, messages that no receive has matched, or messages that wait for an
- * earlier one.
+ * A message at one of its two ranks, or a part of a collective or membership (coll.c). Owned by the
+ * worker of that rank. It is in at most one list: segments to send, arrivals, messages that no
+ * receive has matched, or messages that wait for an earlier one.
  */
 struct goal_item {
     /*

@@ -20,7 +20,7 @@ struct emu_hostport_options {
     uint32_t frame_bytes; /* largest frame to use if the device supports it; 0: 9014 */
     uint32_t frame_least; /* a device with a smaller limit is refused; 0: 512 */
 
-    /* The values for the whole process are those of the first port that is opened. */
+    /* These apply to the whole process: the first emu_hostport_open() sets them. */
     uint32_t memory_mib; /* memory for all frames; 0: 256, or with huge pages as much as needed */
     bool huge_pages;     /* use huge pages if some are free */
 };
@@ -56,8 +56,8 @@ typedef int emu_hostport_open_fn(struct emu_hostport **ret, const char *device,
                                  size_t error_bytes);
 
 /*
- * Called before munmap(). Returns when no port uses rings that DPDK's interrupt thread is about to
- * unmap.
+ * This program's munmap() calls this function first. DPDK's interrupt thread unmaps the rings of
+ * ports. On this thread, the function waits until no other thread uses the rings of any port.
  */
 typedef void emu_hostport_unmaps_fn(void);
 

@@ -162,8 +162,9 @@ static bool session_is_over(const struct emu_session *s, uint64_t now_ns)
 /*
  * Extend the wait for a silent peer if this host paused, because no core was free or the machine
  * was suspended. During a pause this host receives nothing, although the peer may be sending.
- * (Without pauses even a busy owner steps every keep_ns.) A pause counts as an eighth of silent_ns,
- * so that a failed peer is still detected after a bounded number of steps.
+ * (Without a pause, even a busy host calls emu_session_step() at least every keep_ns.) A pause
+ * counts as an eighth of silent_ns, so that a failed peer is still detected after a bounded number
+ * of steps.
  */
 static void session_excuse_pause(struct emu_session *s, uint64_t now_ns)
 {

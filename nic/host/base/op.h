@@ -5,7 +5,7 @@
  * An operation of the application is stored in its request until the request completes. An
  * operation that serves a peer's put or get belongs to the adapter. A segment names an operation by
  * an id. CTS, FIN, RESULT and DATA are kinds of segments (wire.h).
- * Lock: held, except for the functions nic_*_check().
+ * Lock: the caller holds the adapter's lock (lock.h), except for the functions nic_*_check().
  */
 #ifndef NIC_OP_H
 #define NIC_OP_H

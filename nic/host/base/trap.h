@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * trap.h - address translation: accesses of peers to memory, and the refusal of some of them.
+ * trap.h - count and check the accesses of peers to this process's memory, and report the failed
+ * accesses.
  *
  * A peer names memory by a key and an address or offset. The table of regions (rx/region.h)
  * translates this to memory of the process. An access that the table does not allow *traps*: it is
  * counted and reported, changes nothing, and fails at its origin. In a region with FABEMU_TRAPS an
  * access also traps if the process has not mapped the pages, or has mapped them without the
  * permission that the access needs. The kernel's page tables are then the second part of the
- * translation. Lock: held.
+ * translation. Lock: the caller holds the adapter's lock (lock.h).
  * Source: QsNet III §III (the adapter's MMU; no interrupts provided the page is mapped).
  */
 #ifndef NIC_TRAP_H
@@ -30,8 +31,9 @@ bool nic_trap_works(void);
  */
 bool nic_trap_mapped(const struct fabemu_iov *iov, unsigned iovs, bool write);
 /**
- * nic_trap_ends - return whether the next @n bytes at @offset of @op, which serves a peer, are not
- * mapped. Then the operation has ended here, and the caller must notify the peer of -EFAULT.
+ * nic_trap_ends - check whether the next @n bytes at @offset of @op, which serves a peer, are
+ * mapped. If they are not, end the operation and return true. The caller must then notify the peer
+ * of -EFAULT.
  */
 bool nic_trap_ends(struct fabemu *fab, struct nic_op *op, uint64_t offset, uint64_t n);
 

@@ -38,11 +38,12 @@ enum topo_end_kind {
 
 /* The other end of a port's cable. */
 struct topo_end {
-    uint8_t kind;   /* enum topo_end_kind */
-    uint8_t port;   /* port of the switch, or link of the node */
-    uint8_t number; /* number of this port in the file, not of the other end; 0: no file */
-    uint8_t rate;   /* rate of the cable, for topo_rate_ps(); 0: unknown */
-    uint32_t id;    /* node or switch */
+    uint8_t kind; /* enum topo_end_kind */
+    uint8_t port; /* port of the switch, or link of the node */
+    /* number in the file of the port whose other end this is, unlike `port`; 0: no file */
+    uint8_t number;
+    uint8_t rate; /* rate of the cable, for topo_rate_ps(); 0: unknown */
+    uint32_t id;  /* node or switch */
 };
 
 #define TOPO_MEMBER_BITS 8      /* bits of a node's index in its cluster; see struct topo_route */
@@ -97,11 +98,11 @@ struct topo_node {
 /* How the levels of a graph were found. */
 enum topo_up {
     TOPO_UP_KNOWN, /* the generator or the file gave them */
-    /* guesses of topo_find_levels(), see docs/topo.md: */
-    TOPO_UP_DISTANCE,
-    TOPO_UP_TURNED,
-    TOPO_UP_ANY,
-    TOPO_UP_MIDDLE
+    /* guesses of topo_find_levels(), see docs/topo.md: in which direction "up" is */
+    TOPO_UP_DISTANCE, /* away from the switches with many nodes */
+    TOPO_UP_TURNED,   /* the same, except that one of these switches is at the top */
+    TOPO_UP_ANY,      /* away from all nodes */
+    TOPO_UP_MIDDLE    /* towards one switch in the middle */
 };
 
 /** topo_up_name, topo_up_text - return a name for programs ("middle") and a text for people. */
@@ -135,7 +136,8 @@ struct topo_label {
 #define TOPO_NAME_MAX 63
 
 struct topo_graph {
-    char spec[TOPO_SPEC_BYTES]; /* canonical SPEC, such as "kary:4,2", or end of a file's name */
+    /* canonical SPEC, such as "kary:4,2", or the last characters of the file's name */
+    char spec[TOPO_SPEC_BYTES];
     uint32_t nodes;
     uint32_t switches;
     uint32_t ports; /* external ports of each switch */
@@ -227,7 +229,10 @@ static inline uint32_t topo_end_port(const struct topo_graph *graph, const struc
 
 #define TOPO_CABLE_BYTES (2 * TOPO_NAME_MAX + 16)
 
-/** topo_show_cable - return @text: the ends of a file's cable, " (leaf1:5, node01:1)", or "". */
+/**
+ * topo_show_cable - write both ends of a cable to @text, as the file names them, such as
+ * " (leaf1:5, node01:1)", and return @text. The text is "" if the network is not from a file.
+ */
 const char *topo_show_cable(const struct topo_graph *graph, uint32_t sw, uint32_t port,
                             char text[static TOPO_CABLE_BYTES]);
 

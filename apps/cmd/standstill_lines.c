@@ -623,7 +623,8 @@ static void print_link(const struct printing *to, struct json_object *one)
         add_process_fully(&line, to, node);
         add(&line, " waits for space: its process does not receive its segments");
     } else if (node >= 0) {
-        if (sw >= 0) /* the number is that of the switch's port, and the node has no other link */
+        /* with a switch, `port` is the switch's; the node has one link, which needs no number */
+        if (sw >= 0)
             add(&line, "the link of ");
         else
             add(&line, "link %lld of ", port);

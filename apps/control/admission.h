@@ -16,10 +16,11 @@
 #include <sys/types.h>
 
 /*
- * Connections are shared among processes without fixed quotas, and so are groups. A process gets
- * another connection while it has fewer connections than ADMISSION_SHARE times the number of
- * connections that are left. Therefore a single process that wants all connections gets 8 of 9 of
- * them, and two processes get 8 of 17 each. Some are always left for others.
+ * Connections are shared among processes without fixed quotas. A process gets another connection
+ * while it has fewer connections than ADMISSION_SHARE times the number of connections that are
+ * left. Therefore a single process that wants all connections gets 8 of 9 of them, and two
+ * processes get 8 of 17 each. Some are always left for others. (apps/daemon/groups.c shares groups
+ * in the same way.)
  * Source: Choudhury and Hahne, dynamic queue length thresholds for shared memory switches.
  */
 #define ADMISSION_SHARE 8u
@@ -67,8 +68,8 @@ int admission_accept(struct admission *admission, struct ucred *cred);
 
 /**
  * admission_refuses - check whether process @pid on @host may get another connection. Returns NULL
- * if it may, or else the reason, a static text. @fd: the descriptor of the connection, which was
- * the lowest free descriptor.
+ * if it may, or else the reason, a static text. @fd: the descriptor of the connection. It was the
+ * lowest free one, so it tells how many descriptors are in use.
  */
 const char *admission_refuses(const struct admission *admission, int fd, uint32_t host, pid_t pid);
 

@@ -19,9 +19,10 @@ int daemon_faults_open(struct daemon *daemon, char *error, size_t error_bytes);
 void daemon_faults_close(struct daemon *daemon);
 
 /**
- * daemon_faults_run - called when the timer has expired: execute the steps that are due, and
- * collect hits. On several hosts, daemon_await() does this later.
- * daemon_faults_due() - if the timer has expired, execute the steps now.
+ * daemon_faults_run - called when the timer has expired: execute the steps of faults that are due,
+ * and read the log of hits. On several hosts, only query the other hosts (daemon_await()). After
+ * their replies daemon_faults_due() executes the steps.
+ * daemon_faults_due() - execute the steps if the timer has expired since the last call.
  */
 void daemon_faults_run(struct daemon *daemon);
 void daemon_faults_due(struct daemon *daemon);

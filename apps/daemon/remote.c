@@ -15,7 +15,7 @@
  * other links. The manager also does so when two hosts reach each other again.
  *
  * The callbacks below only record events, because they may run in the middle of a call to other
- * hosts. daemon_remote_settle() handles the events at the end of the round.
+ * hosts. daemon_remote_settle() handles the events at the end of this turn of the event loop.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -264,7 +264,10 @@ static void settle_gone(struct daemon *daemon)
         groups_fail(daemon, host);
 }
 
-/* Return whether packets that were lost with a host are sent again over other routes. */
+/*
+ * Return whether packets that were lost with a host are sent again over other routes. With
+ * link-level retry, the segments that wait for a link are rerouted in flight instead.
+ */
 static bool reroutes(const struct daemon *daemon)
 {
     return fabric_has_links(daemon->fabric) && !fabric_can_reroute_in_flight(daemon->fabric);

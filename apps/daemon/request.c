@@ -144,9 +144,10 @@ static int node_wanted(const struct fabric_config *config, const struct client *
 }
 
 /*
- * Return the third descriptor that the reply passes to a process that has attached: a file for its
- * calls, or else the multicast buffer, which may be -1. If the file cannot be made, detach the
- * process, reply with the error, and return the error, which is below -1.
+ * Return the third descriptor that the reply passes to a process that has attached: the file of
+ * daemon_calls_file(), if the process records or replays its calls, or else the multicast buffer,
+ * which may be -1. If the file cannot be made, detach the process, reply with the error, and return
+ * the error, which is below -1.
  */
 static int calls_or_mcast_buf(struct daemon *daemon, struct client *client,
                               const struct fabric_attachment *attachment)
@@ -237,7 +238,10 @@ static void request_attach(struct daemon *daemon, struct client *client,
                                                    third});
 }
 
-/* Clock virtual: record for how long the process has slept outside the fabric. */
+/*
+ * Clock virtual: record for how long the process has slept in calls that the fabric does not
+ * control (emu/hostif/simtime.h).
+ */
 static void record_sleep(struct daemon *daemon, const struct client *client)
 {
     uint64_t ns = fabric_outside_ns(daemon->fabric, (uint32_t)client->node);

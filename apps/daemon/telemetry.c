@@ -24,8 +24,8 @@
 #define GRID_MS TELEMETRY_EVERY_LEAST_MS
 
 /*
- * maximum number of readers that see single devices of a large network, in open blocks
- * (apps/telemetry/aggregate.h); each of these readers needs a few MB
+ * maximum number of readers that have opened blocks of a large network, to get the devices of these
+ * blocks one by one (apps/telemetry/aggregate.h); each of these readers needs a few MB
  */
 #define OPEN_READERS 32u
 

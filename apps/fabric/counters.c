@@ -298,8 +298,8 @@ static void totals_add_links(struct fabric_totals *to, struct engine *engine, ui
 }
 
 /*
- * @hosts: also add the segments of the node, which is inside the fabric, so that no host interface
- * counts them.
+ * Add the counters of an engine. @hosts: the node is simulated, so no host interface counts its
+ * segments; add them, too.
  */
 static void totals_add_engine(struct fabric_totals *to, struct engine *engine, bool hosts)
 {
@@ -319,8 +319,8 @@ static void totals_add_engine(struct fabric_totals *to, struct engine *engine, b
 }
 
 /*
- * @hosts: also add the segments of the switch's nodes, which are inside the fabric, so that no host
- * interfaces count them.
+ * Add the counters of a switch. @hosts: its nodes are simulated, so no host interfaces count their
+ * segments; add them, too.
  */
 static void totals_add_switch(struct fabric_totals *to, struct switch_dev *sw, uint32_t ports,
                               bool hosts, const struct topo_end *end)

@@ -22,8 +22,9 @@ bool fabric_sample_direction(const struct fabric *fabric, uint32_t cable, bool o
                              struct fabric_direction_sample *ret);
 
 /**
- * fabric_sample_switch - sample the counters of collectives of switch @sw, including those of its
- * unit engine if it has one. False: it is on another host. Thread: manager.
+ * fabric_sample_switch - sample the counters of collectives of switch @sw, including those of the
+ * link engine that is its combine unit (engines.c), if it has one. False: it is on another host.
+ * Thread: manager.
  */
 bool fabric_sample_switch(const struct fabric *fabric, uint32_t sw,
                           struct fabric_switch_sample *ret);

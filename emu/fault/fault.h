@@ -41,10 +41,12 @@ struct emu_fault_rates {
      * continuation header.) A reply is lost instead.
      */
     uint32_t head;
-    uint32_t payload;    /* one bit of the payload is flipped; if there is none, of the header */
+    /* one bit of the payload is flipped, or of the header if there is no payload */
+    uint32_t payload;
     uint32_t duplicated; /* a duplicate arrives later */
     uint32_t late;       /* the entry arrives later */
-    uint64_t late_ps;    /* longest delay; raw: up to EMU_FAULT_DELAYED entries overtake it */
+    /* longest delay. On clock raw instead, up to EMU_FAULT_DELAYED entries overtake the entry. */
+    uint64_t late_ps;
 };
 
 /* What happened to an entry on the cable. */
@@ -99,7 +101,10 @@ struct emu_faults {
     bool checked;
     const uint32_t *numbers; /* by slot of the cable's ring: sequence numbers; may be NULL */
     uint32_t number;         /* sequence number of the entry taken last */
-    /* how many more credits may be forged; each of them needs an extra slot */
+    /*
+     * How many more credits may be forged, that is, returned twice (emu_faults_credit()). A forged
+     * credit permits one more segment, for which the cable's ring needs an extra slot.
+     */
     uint32_t forges_left;
     uint64_t seed;
     uint64_t seen;  /* number of entries so far */
@@ -205,6 +210,8 @@ uint32_t emu_faults_try(struct emu_faults *faults, uint32_t packets);
 
 /** emu_faults_bufs - return the number of pool buffers of delayed entries. */
 uint32_t emu_faults_bufs(const struct emu_faults *faults);
+
+/** emu_faults_rebase - subtract @by_ps from the times of all delayed entries. */
 void emu_faults_rebase(struct emu_faults *faults, uint64_t by_ps);
 
 /** emu_faults_drop - drop all delayed entries and rules. */

@@ -8,7 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Return the state of thread @tid, a letter of proc(5); 0: it has ended. @tasks: its folder. */
+/*
+ * Return the state of thread @tid, a letter of proc(5); 0: it has ended. @tasks: the folder
+ * /proc/PID/task.
+ */
 static char thread_state(int tasks, const char *tid)
 {
     char path[32], text[512];

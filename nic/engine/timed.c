@@ -171,7 +171,7 @@ static void timed_begin(struct engine_timed *t, uint64_t until_ps)
     if (!(credit >> ENGINE_HOST & 1))
         return;
     if (e->host.out.kind != EMU_LINK_LOCAL)
-        /* the process has made space, has detached, was cut off, or lies about a time */
+        /* the process has made space, has detached, was cut off, or has written a false time */
         t->out_ps = emu_tx_earliest_ps(&e->host.out, emu_profile_window_ps(e->profile, until_ps));
     else if (t->out_ps == EMU_NEVER && e->host.delivery.active &&
              (back = emu_credit_front(&e->host.out.credit)))

@@ -435,7 +435,10 @@ void ofi_cm_refuse(struct ofi_cm *cm, const struct ofi_addr *own)
     while ((op = done_take(cm)))
         if (!op->sent && !op->req.status && message_is_valid(op))
             cm_refuse(cm, op, own);
-    /* the peer or, since ofi_cm_shutdown(), this end may have become connected */
+    /*
+     * The peer may be connected already. So may this end, if a message arrived after
+     * ofi_cm_shutdown().
+     */
     if (cm->state == CM_ACCEPTING || cm->state == CM_CONNECTED)
         cm_send(cm, CM_SHUTDOWN, own, &cm->peer, cm->peer_channel, NULL, 0);
 }

@@ -72,7 +72,10 @@ bool ofi_srx_assign(struct ofi_op *op)
     return true;
 }
 
-/* Let @to report the messages to the queues of @ep; NULL: no endpoint does. Lock: the context's. */
+/*
+ * From now on, endpoint @to reports the messages to the queues of @ep; NULL: no endpoint does.
+ * Lock: the context's.
+ */
 static void srx_point(struct ofi_srx *srx, const struct ofi_ep *ep, struct ofi_ep *to)
 {
     for (unsigned kind = 0; kind < OFI_KINDS; kind++)

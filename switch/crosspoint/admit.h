@@ -52,10 +52,10 @@ static inline __attribute__((always_inline)) bool switch_admit_unicast(
 }
 
 /*
- * Let a segment enter through @row; the caller accounts for its credit. If @folds and no
- * contribution waits in front of it, a contribution is combined immediately. Otherwise it waits at
- * the crosspoint of its combine unit. False: the segment was dropped. Always inlined with constant
- * @folds and @put.
+ * Let a segment enter through @row; the caller accounts for its credit. If @folds is set, a
+ * contribution is combined immediately, unless an earlier one waits or the units are stalled.
+ * Otherwise it waits at the crosspoint of its combine unit. False: the segment was dropped. Always
+ * inlined with constant @folds and @put.
  */
 static inline __attribute__((always_inline)) bool switch_admit(struct switch_crosspoints *xp,
                                                                uint32_t row,
@@ -70,7 +70,10 @@ static inline __attribute__((always_inline)) bool switch_admit(struct switch_cro
     return switch_admit_unicast(xp, row, &routes, entry, put);
 }
 
-/* Clock raw, row guarantee: send the segment if output @o is open, otherwise queue it. */
+/*
+ * On clock raw with the row guarantee (crosspoint.h): send the segment if output @o is open,
+ * otherwise queue it.
+ */
 static inline void switch_enter_put(struct switch_crosspoints *xp, uint32_t row, uint32_t o,
                                     const struct emu_entry *entry, uint8_t share)
 {

@@ -62,12 +62,13 @@ struct coordinator_agent {
     uint32_t number;
     struct conn conn;
     uint32_t events;
-    bool blocked;            /* output to processes waits until conn.out has space */
-    bool lost;               /* the host is lost; its next incarnation may connect over conn */
-    bool back;               /* a new incarnation has connected, and waits to be admitted */
-    uint32_t incarnations;   /* number of times that the host has rejoined */
-    int64_t left_ms;         /* for how long the calls of this operation may still wait for it */
-    uint64_t groups_refused; /* number of replies that the host cannot make a group */
+    bool blocked;          /* output to processes waits until conn.out has space */
+    bool lost;             /* the host is lost; its next incarnation may connect over conn */
+    bool back;             /* a new incarnation has connected, and waits to be admitted */
+    uint32_t incarnations; /* number of times that the host has rejoined */
+    /* how long the calls of this coordinator_operation() may still wait for this host */
+    int64_t left_ms;
+    uint64_t groups_refused;        /* how often the host has replied that it cannot make a group */
     char lost_why[HOSTS_WHY_BYTES]; /* why the host was lost */
     /* why the last host that claimed to be this one was rejected; "": none was */
     char why[HOSTS_WHY_BYTES];
@@ -111,11 +112,11 @@ struct coordinator {
     int kept_fd;   /* eventfd: readable when there are kept messages to handle, or when output that
                     * waited for space can be sent */
     int64_t calls; /* number of the last call */
-    /* the calls of this operation wait until then, because the fabric must end; 0: it need not */
+    /* if the fabric must end: deadline of the calls of this coordinator_operation(); else 0 */
     int64_t end_by_ms;
     bool may_end;              /* a wait for a reply ends when signal_fd or owner_fd is readable */
     bool ends;                 /* coordinator_call_last() was canceled, so it does not wait again */
-    bool limits;               /* coordinator_limit_calls() */
+    bool limits;               /* left_ms limits all calls together: coordinator_limit_calls() */
     struct fabric_totals *sum; /* sum over all hosts, while a call "totals" is in progress */
     struct fabric_totals totals[HOSTS_MAX];
     uint64_t lost_links[HOSTS_MAX]; /* by host: bit per host to which it has lost a link */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * build.c - builds the graph of a rank's operations and dependencies from the statements of the
- * file.
+ * build.c - builds the graph of a rank's operations and dependencies from the statements of a GOAL
+ * file (docs/traffic.md).
  */
 #include "apps/traffic/goal/build.h"
 
@@ -117,7 +117,7 @@ int goal_build_need(struct goal_build *build, const struct goal_label_need *need
     return 0;
 }
 
-/* Resolve the labels that were used before their operation. */
+/* Add the dependencies that were read before an operation with one of their labels. */
 static int resolve(struct goal_build *build)
 {
     const struct goal_label_need *need = build->unresolved.at;

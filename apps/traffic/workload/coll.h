@@ -8,7 +8,8 @@
  * group's stream (emu/packet/seg.h). Unlike the adapter library, a member uses no tokens to limit
  * how far it runs ahead. It sends the segment with number s when it knows that number s -
  * EMU_WINDOW is complete. A member knows this because it has the result. In a reduction only the
- * root has results, so the driver announces to all members how many results the root has.
+ * root has results, so the driver (the thread that runs the traffic) announces to all members how
+ * many results the root has.
  */
 #ifndef APPS_TRAFFIC_WORKLOAD_COLL_H
 #define APPS_TRAFFIC_WORKLOAD_COLL_H
@@ -139,7 +140,7 @@ struct traffic_coll {
     struct traffic_storage storage;
     struct traffic_group *group;
     struct traffic_member **member; /* by node; NULL: on another host */
-    /* in logs: src is the group, and birth_ps is the number of the operation */
+    /* in their logs, `src` holds the group, and `birth_ps` the number of the operation */
     struct traffic_workers workers;
 };
 

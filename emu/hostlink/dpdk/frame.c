@@ -48,7 +48,7 @@ static struct emu_hostframe *frame_of(struct dpdk_port *port, struct rte_mbuf *m
     return frame;
 }
 
-/* Return whether the kernel would perform @events without blocking. */
+/* Return whether the port's socket is ready for @events (poll(2)), or the port has no socket. */
 static bool socket_ready(const struct dpdk_port *port, short events)
 {
     struct pollfd ask = {.fd = port->socket, .events = events};

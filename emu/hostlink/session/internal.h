@@ -45,7 +45,7 @@ struct session_slot {
     bool twice;
 };
 
-/* A complete frame that the port has not taken yet. This queue is one of the frame's holders. */
+/* A complete frame that the port has not taken yet. This queue holds a reference to the frame. */
 struct session_out {
     struct session_slot *slot; /* the frame's slot; NULL: it is no data frame */
     uint64_t packet;
@@ -114,8 +114,8 @@ struct session_loss {
     struct emu_list flight;
     struct emu_list lost;
     struct emu_rto rto;
-    uint64_t rto_from_ns; /* time of the last time-out */
-    uint64_t rto_ns;      /* when the next time-out ends; UINT64_MAX: nothing is in flight */
+    uint64_t rto_from_ns; /* when the retransmission timer last expired */
+    uint64_t rto_ns;      /* when it expires next; UINT64_MAX: nothing is in flight */
     /* when the oldest frame counts as lost, because later ones have arrived; UINT64_MAX: never */
     uint64_t found_ns;
     /* newest packet that is known to have arrived, and its round trip */
@@ -153,7 +153,10 @@ struct emu_session {
     struct emu_session_counts counts;
     _Atomic uint64_t state; /* enum emu_session_state */
     _Atomic uint64_t rtt_ns;
-    /* when a frame last arrived from the peer, plus most of this host's pauses since then */
+    /*
+     * when a frame last arrived from the peer, plus the parts of this host's pauses since then that
+     * session_excuse_pause() does not count as silence
+     */
     uint64_t heard_ns;
     uint64_t stepped_ns; /* time of the last step */
     uint64_t now_ns;     /* latest time that a caller has passed */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* lock.h - take and release the adapter's lock; post operations */
+/*
+ * lock.h - take and release the adapter's lock; post operations. In comments of this library,
+ * "Lock: held" means that the caller holds this lock.
+ */
 #ifndef NIC_LOCK_H
 #define NIC_LOCK_H
 

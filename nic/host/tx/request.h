@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * request.h - the queue of requests to each peer. Requests are numbered per peer, in the order in
- * which they were posted, and sent within the peer's window. Lock: held.
+ * which they were posted, and sent within the peer's window. Lock: held (base/lock.h).
  */
 #ifndef NIC_REQUEST_H
 #define NIC_REQUEST_H
@@ -38,16 +38,16 @@ NIC_OP_KIND(nic_put_of, struct nic_put, access.op);
 struct nic_atomic_access {
     struct nic_access access;
     const void *operand, *compare; /* arrays of op.bytes each; NULL: the operation has none */
-    uint64_t copy[2];              /* fabemu_atomic(): both point here */
+    uint64_t copy[2];              /* fabemu_atomic(): `operand` and `compare` point here */
     uint8_t what;                  /* enum fabemu_atomic_op */
     uint8_t type;                  /* enum fabemu_type */
 } __attribute__((may_alias));
 NIC_OP_KIND(nic_atomic_of, struct nic_atomic_access, access.op);
 
 struct nic_batch_access {
-    struct nic_access access; /* offset: bytes of the result; 0: none */
+    struct nic_access access; /* its `offset` is reused: bytes of the result; 0: no result */
     void *result;
-    /* fabemu_atomic_array(): the first bytes of the list */
+    /* with fabemu_atomic_array(), the batch begins with these two */
     struct fabemu_record record;
     struct fabemu_stride stride;
 } __attribute__((may_alias));

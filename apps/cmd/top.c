@@ -187,7 +187,8 @@ static int on_keys(struct top *top)
     return err;
 }
 
-static int watch(struct top *top, int signals)
+/* @mask: the blocked signals while this waits. SIGWINCH is blocked only at other times. */
+static int watch(struct top *top, int signals, const sigset_t *mask)
 {
     struct pollfd fds[3] = {{STDIN_FILENO, POLLIN, 0},
                             {top->conn.fd, POLLIN, 0},
@@ -195,13 +196,13 @@ static int watch(struct top *top, int signals)
     int err = 0;
 
     while (!err && !top->state.quits && !top->ended && !fds[2].revents) {
-        if (poll(fds, 3, -1) < 0 && errno != EINTR)
+        if (ppoll(fds, 3, NULL, mask) < 0 && errno != EINTR)
             return -errno;
         if (fds[1].revents)
             err = take_all(top);
         if (!err)
             err = on_keys(top); /* even without input: a new size of the terminal raises a signal,
-                                 * which ends poll(), and ncurses returns the size as a key */
+                                 * which ends ppoll(), and ncurses returns the size as a key */
         if (fds[0].revents & (POLLHUP | POLLERR))
             return 0; /* the terminal was closed */
         if (!err && top->view.sample)
@@ -212,7 +213,7 @@ static int watch(struct top *top, int signals)
 
 static int interactive(struct top *top)
 {
-    sigset_t ends;
+    sigset_t ends, resize, mask;
     int signals, err;
 
     sigemptyset(&ends);
@@ -220,6 +221,9 @@ static int interactive(struct top *top)
     sigaddset(&ends, SIGTERM);
     sigaddset(&ends, SIGHUP);
     sigprocmask(SIG_BLOCK, &ends, NULL);
+    sigemptyset(&resize);
+    sigaddset(&resize, SIGWINCH);
+    sigprocmask(SIG_BLOCK, &resize, &mask);
     signals = signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK);
     if (signals < 0)
         return -errno;
@@ -227,7 +231,7 @@ static int interactive(struct top *top)
         close(signals);
         return -ENOTTY;
     }
-    err = watch(top, signals);
+    err = watch(top, signals, &mask);
     screen_close();
     close(signals);
     if (!err && top->ended)

@@ -157,6 +157,15 @@ int coordinator_call(struct coordinator *coord, uint32_t only, const char *what,
                      void (*each)(void *ctx, uint32_t host, struct json_object *reply), void *ctx);
 
 /**
+ * coordinator_call_until - as coordinator_call(), but wait until @until_ms, by emu_now_ms(),
+ * instead of for call_ms. 0: as coordinator_call().
+ */
+int coordinator_call_until(struct coordinator *coord, uint32_t only, int64_t until_ms,
+                           const char *what, struct json_object *with,
+                           void (*each)(void *ctx, uint32_t host, struct json_object *reply),
+                           void *ctx);
+
+/**
  * coordinator_call_next - make the next one of several calls to host @only that together transmit
  * one long request or reply. Each of them extends the time limit of the operation
  * (coordinator_operation()) by half a second.
@@ -206,6 +215,28 @@ int64_t coordinator_call_begin(struct coordinator *coord, uint32_t only, const c
  * return -@unsaid; if its errno is not a valid one, -EIO.
  */
 int coordinator_error_of(struct json_object *message, int64_t unsaid);
+
+/* Register for events. If output waited for space in `conn`, have coordinator_serve() send it. */
+void coordinator_agent_listen(struct coordinator_agent *agent);
+
+/*
+ * Treat an agent as lost because a call has failed there, so that its fabric is no longer a
+ * replica.
+ */
+void coordinator_agent_failed(struct coordinator_agent *agent, const char *what, int err);
+
+/*
+ * Handle a message that a caller may need while it waits for a reply: hits, or a piece of a sample.
+ * Returns false if the message is of another kind.
+ */
+bool coordinator_message_of_counts(struct coordinator_agent *agent, struct json_object *message);
+
+/*
+ * Wait up to @ms, and return whether this host must end, because of a signal or because the
+ * supervisor has closed its connection. This is used only during waits for other hosts. At other
+ * times the daemon's loop reads both descriptors.
+ */
+bool coordinator_ends_within(const struct coordinator *coord, int ms);
 
 /* Return the time @ms from now, by emu_now_ms(). */
 int64_t coordinator_deadline_ms(uint64_t ms);

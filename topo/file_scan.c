@@ -240,15 +240,14 @@ static int check_rate(const struct file *file, struct plug *plug, const char *wo
     struct nearest nearest = nearest_to(text);
     for (uint8_t rate = 1; is_named && rate < TOPO_RATES; rate++)
         nearest_try(&nearest, topo_rate_name(rate, names[rate]));
-    if (!nearest.name) {
-        if (plug->unknown_rate)
-            return 0;
+    if (nearest.name)
+        return file_fail(file, file->line, "'%s' is not the rate of a cable%s", text,
+                         nearest_question(&nearest, "").text);
+    if (!plug->unknown_rate) {
         plug->unknown_rate = word;
         plug->unknown_length = (uint8_t)length;
-        return 0;
     }
-    return file_fail(file, file->line, "'%s' is not the rate of a cable%s", text,
-                     nearest_question(&nearest, "").text);
+    return 0;
 }
 
 /* Read the rate of a cable: a word in the comment after all quoted text. Errors: -EINVAL. */

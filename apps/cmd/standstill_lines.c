@@ -39,6 +39,12 @@ static void add(struct line *line, const char *format, ...)
         line->used += (size_t)bytes < left ? (size_t)bytes : left - 1;
 }
 
+/* Return the article of a kind of operation: "an" for "all-reduce". */
+static const char *article_of(const char *kind)
+{
+    return *kind == 'a' ? "an" : "a";
+}
+
 struct printing {
     struct json_object *attached;    /* the processes that are attached, as JSON */
     struct json_object *collectives; /* the collectives in progress, as JSON */
@@ -162,9 +168,9 @@ static void add_what(struct line *line, const struct printing *to, struct json_o
     const char *call = emu_json_text(what, "call", "");
 
     if (a)
-        add(line, *(*call ? call : kind) == 'a' ? "an " : "a ");
+        add(line, "%s ", article_of(*call ? call : kind));
     if (*call)
-        add(line, "%s, executed as %s ", call, *kind == 'a' ? "an" : "a");
+        add(line, "%s, executed as %s ", call, article_of(kind));
     add(line, "%s", kind);
     if (bytes)
         add(line, " of %lld byte%s", (long long)bytes, plural_s((uint64_t)bytes));
@@ -509,7 +515,7 @@ static void add_op(struct line *line, const struct printing *to, struct json_obj
     else if (probes)
         add(line, " in a probe for a message");
     else
-        add(line, " in %s %s", *kind == 'a' ? "an" : "a", kind);
+        add(line, " in %s %s", article_of(kind), kind);
     add(line, receives || gets ? " from " : " to ");
     if (node < 0)
         add(line, "anyone");

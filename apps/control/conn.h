@@ -21,9 +21,9 @@
 #define CONN_EXCESS_MAX ((size_t)64 << 20) /* limit of conn_excess() of all connections together */
 
 /*
- * How long a command waits for a reply of the fabric, in ms. This must be longer than a call of the
- * coordinator to another host, during which it serves nobody. By default that takes up to 6 s
- * (docs/control.md).
+ * How long a command waits for a reply of the fabric, in ms. The coordinator replies to no command
+ * while it waits for the reply of another host. By default it waits for up to 6 s
+ * (docs/control.md), so this limit is longer.
  */
 #define CONN_ANSWER_MS 9000
 

@@ -391,32 +391,32 @@ static bool is_local(int folder)
     return false;
 }
 
+/* The folder of a fabric that starts. It is locked. */
+struct sweep {
+    int folder;
+    const char *dir, *own; /* its path, and the name of that fabric */
+};
+
 /*
- * Remove the socket and the address vectors of fabric @name if it has crashed. Skip @own, the
- * fabric whose socket this process has just made.
+ * Remove the socket and the address vectors of fabric @name if it has crashed. Skip the fabric
+ * whose socket this process has just made.
  */
-static void sweep(void *own, const char *name)
+static void sweep(void *context, const char *name)
 {
-    char dir[512], error[512], path[sizeof((struct sockaddr_un *)0)->sun_path];
+    const struct sweep *in = context;
+    char error[512], path[sizeof((struct sockaddr_un *)0)->sun_path];
     struct stat st;
 
-    if (strcmp(name, own) == 0)
+    if (strcmp(name, in->own) == 0 || paths_check_name(name, error, sizeof error) ||
+        socket_path(path, sizeof path, in->dir, name, error, sizeof error))
         return;
-    int lock = open_dir_for(name, dir, sizeof dir, error, sizeof error);
-    if (lock < 0)
-        return;
-    if (is_local(lock) && socket_path(path, sizeof path, dir, name, error, sizeof error) == 0 &&
-        flock(lock, LOCK_EX) == 0) {
-        int fd = lstat(path, &st) == 0 && S_ISSOCK(st.st_mode) ? connect_to(path) : -ENOENT;
-
-        if (fd >= 0)
-            close(fd);
-        if (fd == -ECONNREFUSED) {
-            unlink(path);
-            unlink_vectors(lock, name);
-        }
+    int fd = lstat(path, &st) == 0 && S_ISSOCK(st.st_mode) ? connect_to(path) : -ENOENT;
+    if (fd >= 0)
+        close(fd);
+    if (fd == -ECONNREFUSED) {
+        unlink(path);
+        unlink_vectors(in->folder, name);
     }
-    close(lock);
 }
 
 int paths_listen(struct paths_socket *ret, int *fd, const char *name, char *error,
@@ -429,18 +429,17 @@ int paths_listen(struct paths_socket *ret, int *fd, const char *name, char *erro
     if (lock < 0)
         return lock;
     int err = socket_path(path, sizeof path, dir, name, error, error_bytes);
-    if (!err) {
-        flock(lock, LOCK_EX);
+    bool locked = !err && flock(lock, LOCK_EX) == 0;
+    if (!err)
         err = clear_path(path, name, error, error_bytes);
-    }
     if (!err) {
         unlink_vectors(lock, name);
         *fd = bind_socket(ret, path, name, error, error_bytes);
         err = *fd < 0 ? *fd : 0;
     }
+    if (!err && locked && is_local(lock))
+        list_dir(dir, true, sweep, &(struct sweep){lock, dir, name}, more, sizeof more);
     close(lock); /* unlocks */
-    if (!err)
-        list_dir(dir, true, sweep, (void *)name, more, sizeof more);
     return err;
 }
 

@@ -33,11 +33,10 @@ struct paths_socket {
 int paths_check_name(const char *name, char *error, size_t error_bytes);
 
 /**
- * paths_listen - make the socket of fabric @name and listen on it. If the folder has a socket of
- * that name on which nobody listens, removes it and prints a line about it. Then also removes the
- * sockets of other fabrics that have crashed, if the folder's file system is not shared between
- * machines. SO_PEERCRED gives clients the credentials of the
- * calling process.
+ * paths_listen - make the socket of fabric @name and listen on it. If the folder has an old socket
+ * of this name, on which no process listens, this function removes it and prints a line about it.
+ * It also removes the sockets of other fabrics that have crashed, unless other machines could share
+ * the folder's file system. SO_PEERCRED gives clients the credentials of the calling process.
  * Errors, with one line in @error: -EADDRINUSE, a fabric of this name runs; others.
  */
 int paths_listen(struct paths_socket *ret, int *fd, const char *name, char *error,

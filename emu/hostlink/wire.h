@@ -26,7 +26,7 @@ enum emu_hostlink_kind {
     EMU_HOSTLINK_CONTROL,       /* bytes of the control channel, in order; 0 bytes: end of file */
     EMU_HOSTLINK_CONTROL_TAKEN, /* how many control bytes the receiver has written to its socket */
     EMU_HOSTLINK_CLOCK,         /* a query of the other host's clock, or the answer */
-    /* only clock virtual (barrier.h) uses the kinds below; of those above, it uses only ENTRY */
+    /* only for clock virtual (barrier.h), which uses ENTRY and no other kind above */
     EMU_HOSTLINK_CREDIT_AT, /* credits of a cable, and the simulated time of their arrival */
     EMU_HOSTLINK_STEP,      /* bytes for all hosts, and whether the superstep ends */
     EMU_HOSTLINK_KINDS

@@ -42,8 +42,8 @@ struct agent_process {
     struct waits *waits; /* reads how long it waits for cores; NULL: not attached, or not
                           * readable */
     struct procs_stop stop;
-    bool stopped; /* the coordinator was told that the process is stopped for longer than
-                   * --bound stopped */
+    /* this agent has reported that the process was stopped for longer than --bound stopped */
+    bool stopped;
 };
 
 /* A host interface made for a process that has not received its descriptors yet. */

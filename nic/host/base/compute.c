@@ -198,7 +198,7 @@ static uint64_t replayed_ns(struct fabemu *fab, const struct emu_call *call)
 /* Return whether a call of this thread takes time, and is recorded or replayed. */
 static bool is_counted(const struct fabemu *fab)
 {
-    return nic_sim_is_owner(fab) && !nic_is_defunct(fab) && !nic_sim_is_entered(fab);
+    return nic_sim_may_enter(fab) && !nic_is_defunct(fab);
 }
 
 static void begin_counted(struct fabemu *fab, const struct emu_call *call)

@@ -41,13 +41,13 @@ static inline void nic_sim_leave(struct fabemu *fab)
 }
 
 /**
- * nic_sim_is_entered - return whether the calling thread is the owner and in such a section. The
- * functions for the program are called outside of them, so there the result true means that a
- * signal handler is the caller.
+ * nic_sim_may_enter - return whether the calling thread is the owner and in no such section. The
+ * owner calls the functions for the program outside of these sections, so false means there that
+ * another thread calls, or a signal handler that has interrupted a section.
  */
-static inline bool nic_sim_is_entered(const struct fabemu *fab)
+static inline bool nic_sim_may_enter(const struct fabemu *fab)
 {
-    return nic_sim_is_owner(fab) && atomic_load_explicit(&fab->sim.sections, memory_order_relaxed);
+    return nic_sim_is_owner(fab) && !atomic_load_explicit(&fab->sim.sections, memory_order_relaxed);
 }
 
 /**

@@ -295,8 +295,7 @@ static bool sleep_simulated(void *ctx, uint64_t ns)
     struct fabemu *fab = ctx;
     uint64_t began_ps;
 
-    if (nic_is_defunct(fab) || !nic_sim_has_begun(fab) || !nic_sim_is_owner(fab) ||
-        nic_sim_is_entered(fab))
+    if (nic_is_defunct(fab) || !nic_sim_has_begun(fab) || !nic_sim_may_enter(fab))
         return false;
     nic_call_begin(fab, &clock_call);
     report_sleep(fab, ns);

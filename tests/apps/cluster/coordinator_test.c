@@ -1958,26 +1958,38 @@ static bool takes_piece(void *ctx, const struct coordinator_piece *piece)
     return piece->count == 1;
 }
 
-/* Reply within the limit of a call, and promise another piece. */
-static void sends_a_piece_late(struct conn *conn, struct json_object *call)
+/* Reply with a piece of a sample. @more: promise another piece. */
+static void replies_piece(struct conn *conn, struct json_object *call, bool more)
 {
     struct json_object *reply = json_add_text(json_object_new_object(), "sample", "00");
 
     json_add_number(reply, "of", HOSTS_SAMPLE_FINISHED);
+    replies(conn, call, json_add_number(json_add_number(reply, "number", 0), "more", more), 0);
+}
+
+/* Fetch the last sample from the host, which replies as stage_set() says. */
+static void fetch_sample(void)
+{
+    char error[256] = "";
+
+    stage.config.ops.sampled = takes_piece;
+    CU_ASSERT_EQUAL_FATAL(coordinator_open(&stage.hosts, &stage.config, error, sizeof error), 0);
+    coordinator_sample_last(stage.hosts, HOSTS_SAMPLE_FINISHED);
+}
+
+/* Reply within the limit of a call, and promise another piece. */
+static void sends_a_piece_late(struct conn *conn, struct json_object *call)
+{
     poll(NULL, 0, 200);
-    replies(conn, call, json_add_number(json_add_number(reply, "number", 0), "more", 1), 0);
+    replies_piece(conn, call, true);
 }
 
 /* A host that sends each piece of a sample just in time is lost before the sample ends. */
 static void sample__has_a_limit_for_all_pieces(void)
 {
-    char error[256] = "";
-
     stage_set("sample", sends_a_piece_late);
     stage.config.call_ms = 400;
-    stage.config.ops.sampled = takes_piece;
-    CU_ASSERT_EQUAL_FATAL(coordinator_open(&stage.hosts, &stage.config, error, sizeof error), 0);
-    coordinator_sample_last(stage.hosts, HOSTS_SAMPLE_FINISHED);
+    fetch_sample();
     CU_ASSERT_STRING_EQUAL(stage.why, "it does not answer");
     CU_ASSERT_TRUE(stage.asked < 10);
     stage_close();
@@ -1989,26 +2001,19 @@ static void sample__has_a_limit_for_all_pieces(void)
  */
 static void sends_pieces_without_end(struct conn *conn, struct json_object *call)
 {
-    struct json_object *reply = json_add_text(json_object_new_object(), "sample", "00");
-
-    json_add_number(reply, "of", HOSTS_SAMPLE_FINISHED);
     if (stage.asked == 10)
         eventfd_write(stage.stop_fd, 1);
     poll(NULL, 0, 40);
-    replies(conn, call, json_add_number(json_add_number(reply, "number", 0), "more", 1), 0);
+    replies_piece(conn, call, true);
 }
 
 /* When the end is requested, an operation ends soon, even if a host answers each call in time. */
 static void operation__is_shortened_by_the_end(void)
 {
-    char error[256] = "";
-
     stage_set("sample", sends_pieces_without_end);
     stage.config.call_ms = 10000;
     stage.config.last_ms = 2000;
-    stage.config.ops.sampled = takes_piece;
-    CU_ASSERT_EQUAL_FATAL(coordinator_open(&stage.hosts, &stage.config, error, sizeof error), 0);
-    coordinator_sample_last(stage.hosts, HOSTS_SAMPLE_FINISHED);
+    fetch_sample();
     CU_ASSERT_STRING_EQUAL(stage.why, "it does not answer");
     CU_ASSERT_TRUE(stage.asked > 10 && stage.asked < 60);
     stage_close();
@@ -2017,29 +2022,21 @@ static void operation__is_shortened_by_the_end(void)
 /* Reply late to the first call, during which the end is requested, and in time to the second. */
 static void sends_a_late_and_a_timely_piece(struct conn *conn, struct json_object *call)
 {
-    struct json_object *reply = json_add_text(json_object_new_object(), "sample", "00");
-
-    json_add_number(reply, "of", HOSTS_SAMPLE_FINISHED);
     poll(NULL, 0, 1000);
     if (stage.asked == 1) {
         eventfd_write(stage.stop_fd, 1);
         poll(NULL, 0, 1500);
     }
-    replies(conn, call,
-            json_add_number(json_add_number(reply, "number", 0), "more", stage.asked == 1), 0);
+    replies_piece(conn, call, stage.asked == 1);
 }
 
 /* The time before the end was requested does not count against the time that is left after it. */
 static void operation__shortened_by_the_end_leaves_time(void)
 {
-    char error[256] = "";
-
     stage_set("sample", sends_a_late_and_a_timely_piece);
     stage.config.call_ms = 60000;
     stage.config.last_ms = 4000;
-    stage.config.ops.sampled = takes_piece;
-    CU_ASSERT_EQUAL_FATAL(coordinator_open(&stage.hosts, &stage.config, error, sizeof error), 0);
-    coordinator_sample_last(stage.hosts, HOSTS_SAMPLE_FINISHED);
+    fetch_sample();
     CU_ASSERT_STRING_EQUAL(stage.why, "");
     CU_ASSERT_EQUAL(stage.asked, 2);
     stage_close();

@@ -614,8 +614,8 @@ static void inject_untagged(struct side *from, fi_addr_t to, uint64_t value)
 }
 
 /*
- * Each message in a multi-receive buffer becomes an error, and so does a write with data. The end
- * of the buffer is no error.
+ * Each message of an unknown sender in a multi-receive buffer is reported as an error, and so is a
+ * write with data. The entry that releases the buffer is not an error.
  */
 static void source_err__covers_buffers_of_many_messages_and_writes(void)
 {
